@@ -1,0 +1,30 @@
+/* cpu.h: what every portable kernel file shares: its element type and the name of its functions.
+** Each kernels/cpu/ .c file is compiled once per real type, with -DLT_REAL=float -DLT_SUFFIX=f32 and -DLT_REAL=double
+** -DLT_SUFFIX=f64; a kernel is `void LT_CPU(name)(const lt_<name>_args *a)`, one for each line of LT_KERNELS. */
+#ifndef LT_KERNELS_CPU_CPU_H
+#define LT_KERNELS_CPU_CPU_H
+
+#include "kernels/kernels.h"
+
+#ifndef LT_REAL
+#error "compile with -DLT_REAL=float -DLT_SUFFIX=f32 or -DLT_REAL=double -DLT_SUFFIX=f64"
+#endif
+
+typedef LT_REAL real;
+
+#define LT_JOIN_(a, b) a##b
+#define LT_JOIN(a, b)  LT_JOIN_(a, b)
+#define LT_CPU_(n, s)  lt_cpu_##n##_##s
+#define LT_CPU__(n, s) LT_CPU_(n, s)
+#define LT_CPU(name)   LT_CPU__(name, LT_SUFFIX) /* lt_cpu_gemm_f32 */
+
+/* 1 when `real` is float, usable in #if. */
+#define LT_IS_F32_f32          1
+#define LT_IS_F32_f64          0
+#define LT_IS_F32              LT_JOIN(LT_IS_F32_, LT_SUFFIX)
+
+#define LT_CPU_PROTOTYPE(name) void LT_CPU(name)(const lt_##name##_args *a);
+LT_KERNELS(LT_CPU_PROTOTYPE)
+#undef LT_CPU_PROTOTYPE
+
+#endif
