@@ -1,5 +1,6 @@
 /* cpu.h: what every portable kernel file shares: its element type and the name of its functions.
-** Each kernels/cpu/ .c file is compiled once per real type, with -DLT_REAL=float -DLT_SUFFIX=f32 and -DLT_REAL=double
+** Each kernels/cpu/ .c file but device.c is compiled once per real type, with -DLT_REAL=float -DLT_SUFFIX=f32 and
+*-DLT_REAL=double
 ** -DLT_SUFFIX=f64; a kernel is `void LT_CPU(name)(const lt_<name>_args *a)`, one for each line of LT_KERNELS. */
 #ifndef LT_KERNELS_CPU_CPU_H
 #define LT_KERNELS_CPU_CPU_H

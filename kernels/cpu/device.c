@@ -1,11 +1,7 @@
 /* device.c: the CPU device: its kernel tables, memory, threads, and the names of the kernels.
-** Compiled once per real type like its neighbours, but all of it lies in the object of the first (f32).
-** Kernels are synchronous: a stream is always NULL here. */
-#include "kernels/cpu/cpu.h"
-
-#if LT_IS_F32
-
+** Compiled once, unlike its neighbours. Kernels are synchronous: a stream is always NULL here. */
 #include "core/arena.h"
+#include "kernels/kernels.h"
 
 #include <omp.h>
 #include <stdlib.h>
@@ -63,5 +59,3 @@ const char *lt_kernel_name(lt_kernel k) { return (unsigned)k < LT_KERNEL_COUNT ?
 int lt_cpu_threads(void) { return omp_get_max_threads(); }
 
 void lt_cpu_set_threads(int n) { omp_set_num_threads(n < 1 ? 1 : n); }
-
-#endif
