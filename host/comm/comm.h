@@ -1,0 +1,85 @@
+/* comm.h: one rank's endpoint in the world. Backends behind it: self (one rank), local (N ranks in one process),
+** mpi, nccl. Every operation is asynchronous: start gives a ticket, test asks without blocking.
+** Transfers of one group happen in the order they are started, the same on all its members. */
+#ifndef LT_COMM_COMM_H
+#define LT_COMM_COMM_H
+
+#include "core/dtype.h"
+#include "core/error.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef enum lt_transfer_kind {
+  LT_ALL_REDUCE,     /* recv[count] = reduction over members of send[count], in member order */
+  LT_REDUCE_SCATTER, /* recv[counts[self]] = this member's part of the reduction of send[sum counts] */
+  LT_ALL_GATHER,     /* recv[sum counts] = the members' send[counts[i]] laid end to end */
+  LT_ALL_TO_ALL,     /* send[sum send_counts] by member → recv[sum counts] by member */
+  LT_BROADCAST,      /* from member `root`: send there, recv everywhere */
+  LT_BARRIER,
+  LT_SEND, /* to member `root`, with tag */
+  LT_RECV  /* from member `root`, with tag */
+} lt_transfer_kind;
+
+typedef enum lt_comm_reduce { LT_COMM_SUM, LT_COMM_MAX } lt_comm_reduce;
+
+typedef struct lt_group { /* members are world ranks; every member names the group with the same array */
+  const int32_t *rank;
+  int32_t n, self; /* rank[self] is this endpoint */
+  int32_t id;      /* the same number on all members: from lt_comm_group */
+} lt_group;
+
+typedef struct lt_transfer {
+  lt_transfer_kind kind;
+  const lt_group *group;
+  lt_dtype dtype;
+  lt_comm_reduce reduce;
+  const void *send; /* may equal recv for ALL_REDUCE and BROADCAST */
+  void *recv;
+  int64_t count;              /* ALL_REDUCE, BROADCAST, SEND, RECV: elements */
+  const int64_t *counts;      /* [n] REDUCE_SCATTER, ALL_GATHER, ALL_TO_ALL (what this member receives from each) */
+  const int64_t *send_counts; /* [n] ALL_TO_ALL */
+  int32_t root, tag;
+} lt_transfer;
+
+typedef int64_t lt_ticket; /* >= 0 */
+
+typedef struct lt_comm lt_comm;
+
+typedef struct lt_comm_ops {
+  const char *name; /* "self", "local", "mpi" */
+  /* Begin a transfer. The memory it names must stay valid until test says done; counts are copied. Never blocks. */
+  lt_status (*start)(lt_comm *c, const lt_transfer *t, lt_ticket *out, lt_error *e);
+  /* Has it ended? A ticket that ended is free and must not be asked for again. Never blocks. */
+  lt_status (*test)(lt_comm *c, lt_ticket t, bool *done, lt_error *e);
+  void (*free)(lt_comm *c);
+} lt_comm_ops;
+
+typedef struct lt_comm_stats { /* counted at the endpoint, since it was created */
+  int64_t transfers;
+  int64_t bytes_sent, bytes_received; /* to and from other ranks */
+} lt_comm_stats;
+
+struct lt_comm { /* the head of every backend's own struct */
+  const lt_comm_ops *ops;
+  int32_t rank, world;
+  lt_comm_stats stats;
+};
+
+/* One rank, no other: collectives are copies. */
+lt_status lt_comm_self(lt_comm **out, lt_error *e);
+
+/* N endpoints in one process, driven by one thread: a transfer happens when its last member starts it (rendezvous: a
+** send completes only at its match). Reductions sum in member order. Mismatched kinds, types or counts are LT_COMM
+** errors naming both ranks. */
+lt_status lt_comm_local(int32_t world, lt_comm **out /* [world] */, lt_error *e);
+
+/* Start and wait, spinning on test. Not for `local` except in a group of one. */
+lt_status lt_comm_wait(lt_comm *c, const lt_transfer *t, lt_error *e);
+
+/* Bytes a member sends to other ranks for a transfer: the figure a plan predicts and stats count.
+** ALL_REDUCE is a reduce-scatter of even parts followed by an all-gather: 2 (n-1)/n count, parts rounded as comm/ cuts.
+ */
+int64_t lt_transfer_bytes_sent(const lt_transfer *t);
+
+#endif

@@ -1,0 +1,81 @@
+/* compile.h: graph → schedules. One pass a file, in this order; each leaves something that can be printed.
+** differentiate → place → { checkpoint → lower → order → memory } → verify. (`build` is the recipe's own: script/.) */
+#ifndef LT_COMPILE_COMPILE_H
+#define LT_COMPILE_COMPILE_H
+
+#include "compile/schedule.h"
+
+/* What the plan may know of the data: bounds, the same on all ranks. */
+typedef struct lt_data_bounds {
+  int64_t tokens;    /* of a step, over the world */
+  int64_t sequences; /* of a step */
+  int64_t length;    /* of a sequence */
+  int64_t block;     /* tokens a block of a sequence, for sp */
+} lt_data_bounds;
+
+typedef enum lt_checkpoint_kind {
+  LT_CHECKPOINT_NONE,  /* keep everything the backward pass reads */
+  LT_CHECKPOINT_LAYERS /* recompute whole layers: scopes matching `layer *` keep only what enters them */
+} lt_checkpoint_kind;
+
+typedef struct lt_plan_options {
+  lt_mesh_spec mesh;
+  int32_t world;
+  int32_t units;  /* micro-batches a step; 0: the plan loop chooses among divisors of the sequences a rank */
+  int64_t budget; /* bytes of the arena a rank; 0: none */
+  lt_checkpoint_kind checkpoint; /* the most that may be recomputed, as `layers` says */
+  int32_t layers; /* layers recomputed, the first ones; -1: as few as the budget needs (none without one) */
+  bool backward;  /* false: forward only, for evaluation */
+  lt_data_bounds data;
+} lt_plan_options;
+
+typedef struct lt_plan { /* the result of the plan loop, the same on all ranks */
+  lt_mesh mesh;
+  lt_data_bounds data;
+  int32_t units;
+  int32_t layers_recomputed;
+  int64_t peak;    /* the largest arena of any rank, bytes */
+  double seconds;  /* predicted for a step */
+  uint64_t hash;   /* of graph, placements, schedule order and sizes of all ranks */
+  lt_graph *graph; /* placed; owned by the program */
+} lt_plan;
+
+typedef struct lt_program { /* a compiled step */
+  lt_graph *graph;          /* owned */
+  lt_plan plan;
+  lt_schedule **schedule; /* [world]; NULL for ranks that were not asked for */
+} lt_program;
+
+/* The passes. Each works on the graph in place and reports the first fault with the recipe line of its node. */
+lt_status lt_pass_differentiate(lt_graph *g, lt_error *e);
+lt_status lt_pass_place(lt_graph *g, const lt_mesh *m, lt_error *e);
+lt_status lt_pass_checkpoint(lt_graph *g, int32_t layers, lt_error *e);
+lt_status lt_pass_lower(lt_graph *g, const lt_plan *plan, int32_t rank, lt_schedule **out, lt_error *e);
+lt_status lt_pass_order(lt_schedule *s, lt_error *e);
+lt_status lt_pass_memory(lt_schedule *s, lt_error *e);
+lt_status lt_pass_verify(lt_schedule *const *s, int32_t world, lt_error *e);
+
+/* Builds the graph afresh for a plan candidate: tokens of a unit may differ. */
+typedef lt_status (*lt_build_fn)(void *context, lt_graph *g, lt_error *e);
+
+/* Everything: build, the passes and the plan loop, schedules of all ranks verified against each other; then schedules
+*of
+** ranks other than `keep` are freed (keep -1 keeps all). LT_RECIPE when no plan fits the budget, with the least found.
+ */
+lt_status lt_compile(lt_dtype real, lt_build_fn build, void *context, const lt_plan_options *o, int32_t keep,
+                     lt_program **out, lt_error *e);
+void lt_program_free(lt_program *p);
+
+/* Print one stage by name: build, differentiate, place, checkpoint, lower, order, memory, verify.
+** LT_USAGE with the list of names if there is no such stage. */
+lt_status lt_compile_stage(lt_dtype real, lt_build_fn build, void *context, const lt_plan_options *o, const char *stage,
+                           int32_t rank, lt_text *out, lt_error *e);
+const char *const *lt_stage_names(void); /* NULL-terminated */
+
+/* Used by several passes. */
+int64_t lt_plan_token_bound(void *plan /* const lt_plan * */, int32_t dp, int32_t sp, int32_t unit);
+/* Local extents of a value on a rank, as expressions. */
+void lt_plan_local(lt_graph *g, const lt_plan *plan, const lt_coords *c, lt_value v, int32_t unit,
+                   lt_operand_plan *out);
+
+#endif

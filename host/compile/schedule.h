@@ -1,0 +1,88 @@
+/* schedule.h: what a rank does in a step: a flat array of items over one arena. The executor walks it and decides
+*nothing.
+** Any rank's schedule of any world can be compiled in one process; extents are expressions shared by all of them. */
+#ifndef LT_COMPILE_SCHEDULE_H
+#define LT_COMPILE_SCHEDULE_H
+
+#include "core/vec.h"
+#include "graph/graph.h"
+#include "graph/mesh.h"
+#include "graph/op.h"
+
+typedef enum lt_lane { LT_LANE_COMPUTE, LT_LANE_COMM, LT_LANES } lt_lane;
+
+typedef enum lt_item_kind {
+  LT_ITEM_KERNEL,
+  LT_ITEM_LOAD,       /* rows of the feed named by the node's attribute → out[0] */
+  LT_ITEM_STORE,      /* in[0] → the host array named by the node's attribute */
+  LT_ITEM_COLLECTIVE, /* in[0] → out[0] over `group` */
+  LT_ITEM_ZERO        /* clears out[0] */
+} lt_item_kind;
+
+typedef struct lt_buffer {
+  lt_value value; /* whose memory; LT_NONE: scratch of one item */
+  int32_t unit;   /* instance; -1: a state, or of the update phase */
+  int32_t state;  /* persistent: index of the state, else LT_NONE */
+  lt_dtype dtype;
+  int64_t bytes;       /* at the bound */
+  int64_t offset;      /* in the arena, set by the memory pass */
+  int32_t first, last; /* items that touch it first and last, in the order of the schedule; states live throughout */
+} lt_buffer;
+
+typedef struct lt_operand_plan { /* an operand of an item as this rank holds it */
+  int32_t buffer;                /* LT_NONE: an optional input left out */
+  lt_value value;
+  lt_dtype dtype;
+  int32_t rank;
+  lt_size dim[LT_MAX_RANK], first[LT_MAX_RANK], whole[LT_MAX_RANK];
+} lt_operand_plan;
+
+typedef struct lt_group_plan { /* ranks of a collective, members of the mesh along `axes` */
+  lt_axis_mask axes;
+  int32_t *rank; /* [n] */
+  int32_t n, self;
+} lt_group_plan;
+
+typedef struct lt_item {
+  lt_item_kind kind;
+  lt_lane lane;
+  int32_t node; /* of the graph; LT_NONE: made by lowering (ZERO) */
+  int32_t unit; /* 0 in the update phase */
+  bool first_unit;
+  int32_t operand; /* inputs are operand[operand … + n_in), outputs follow */
+  int32_t n_in, n_out;
+  int32_t work;         /* buffer of scratch memory, LT_NONE */
+  int64_t args;         /* offset of the argument struct in the executor's block, -1 */
+  int32_t group;        /* COLLECTIVE: index into group */
+  int32_t counts;       /* COLLECTIVE over sharded parts: first of n size expressions in `count`, LT_NONE */
+  int32_t wait, n_wait; /* items of other lanes that must have ended: wait[wait … + n_wait) */
+  double flops, bytes;  /* predicted, at the bound */
+  double seconds;       /* predicted */
+} lt_item;
+
+typedef struct lt_schedule {
+  const lt_graph *graph;
+  const lt_mesh *mesh;
+  int32_t rank, units;
+  lt_coords coords;
+  LT_VEC(lt_item) item;
+  LT_VEC(lt_operand_plan) operand;
+  LT_VEC(lt_buffer) buffer;
+  LT_VEC(lt_group_plan) group;
+  LT_VEC(lt_size) count;
+  LT_VEC(int32_t) wait;
+  int32_t *state_buffer; /* [graph->state.n] */
+  int64_t args_bytes;
+  int64_t state_bytes; /* persistent, at the start of the arena */
+  int64_t arena_bytes; /* planned peak: the arena is exactly this large */
+  int64_t live_bytes;  /* lower bound: the most that is live at once, states included */
+} lt_schedule;
+
+void lt_schedule_free(lt_schedule *s);
+/* The items in order: index, lane, label, operands with offsets, extents, waits. */
+void lt_schedule_print(const lt_schedule *s, lt_text *out);
+void lt_schedule_print_memory(const lt_schedule *s, lt_text *out);
+/* "layer 3/attention matmul", of an item. */
+void lt_item_label(const lt_schedule *s, int32_t item, char *buf, size_t n);
+
+#endif

@@ -1,0 +1,57 @@
+/* executor.h: walks one rank's schedule. No allocation, no Lua, no lock inside a step; a call runs at most one item.
+** The arena, arguments and events are made once; begin_step only fills in what the step table decides. */
+#ifndef LT_RUN_EXECUTOR_H
+#define LT_RUN_EXECUTOR_H
+
+#include "comm/comm.h"
+#include "compile/schedule.h"
+#include "core/arena.h"
+#include "data/deal.h"
+#include "kernels/kernels.h"
+
+typedef struct lt_host_array { /* a global array on the host that feeds load from or outputs are stored to */
+  const char *name;
+  lt_tensor *tensor; /* tokens along dim 0 are those of the step table; not owned */
+} lt_host_array;
+
+typedef struct lt_step_input {
+  int64_t step;
+  uint64_t seed;
+  const lt_step_table *table;
+  const lt_deal *deal;
+  const double *control; /* by index of the graph's controls */
+  const lt_host_array *feed;
+  int32_t n_feed;
+  const lt_host_array *output;
+  int32_t n_output;
+  struct lt_tape *tape; /* NULL: neither recorded nor replayed */
+} lt_step_input;
+
+typedef enum lt_progress { LT_RAN, LT_BLOCKED, LT_DONE } lt_progress;
+
+typedef struct lt_executor lt_executor;
+
+lt_status lt_executor_create(const lt_schedule *s, const lt_device *d, lt_comm *comm, lt_executor **out, lt_error *e);
+void lt_executor_free(lt_executor *x);
+
+/* Start a step: evaluates sizes against the bounds (more than planned is LT_DATA), fills the arguments. */
+lt_status lt_executor_begin(lt_executor *x, const lt_step_input *in, lt_error *e);
+/* Run at most one ready item of a lane; never blocks. */
+lt_status lt_executor_advance(lt_executor *x, lt_lane lane, lt_progress *out, lt_error *e);
+/* Run one rank's whole step, both lanes, until done. */
+lt_status lt_executor_run(lt_executor *x, lt_error *e);
+/* What it waits for, for messages. */
+void lt_executor_describe(const lt_executor *x, lt_text *out);
+
+/* A state's local part, in the arena. */
+void *lt_executor_state(lt_executor *x, int32_t state);
+lt_arena *lt_executor_arena(lt_executor *x);
+
+typedef struct lt_item_time {
+  double seconds; /* sum over the steps since the last reset */
+  int64_t count;
+} lt_item_time;
+const lt_item_time *lt_executor_times(const lt_executor *x); /* by item */
+double lt_executor_seconds(const lt_executor *x);            /* whole steps since the last reset */
+
+#endif

@@ -1,0 +1,48 @@
+/* session.h: a program running on a world of ranks: all of them in this process (`self`, `local`), or one of them.
+** What the command line, the scripts and the tests drive: steps, states as global tensors, outputs, controls. */
+#ifndef LT_RUN_SESSION_H
+#define LT_RUN_SESSION_H
+
+#include "compile/compile.h"
+#include "core/log.h"
+#include "run/executor.h"
+
+typedef struct lt_session lt_session;
+
+/* Takes the program over. All ranks of its world run here, in seeded order when there are several. States get their
+** initial values, drawn from `seed`; gradients and moments are zero. */
+lt_status lt_session_create(lt_program *p, uint64_t seed, const lt_device *d, lt_session **out, lt_error *e);
+void lt_session_free(lt_session *s);
+const lt_program *lt_session_program(const lt_session *s);
+
+/* Bind a global array to a feed, or to an output, by name, for the steps to come. The tensor is not copied and must
+** outlive its use. Token feeds of the step table (token, label, document, position, ordinal, weight) and the scalar
+** loss_scale are bound by the session itself. Names the graph does not have are LT_USAGE errors that list those it has.
+ */
+lt_status lt_session_bind(lt_session *s, const char *name, lt_tensor *t, lt_error *e);
+/* An output's latest value as a tensor owned by the session, allocated for the bound; its token dimension is cut to the
+** step's tokens. NULL if there is no such output. */
+const lt_tensor *lt_session_output(lt_session *s, const char *name);
+
+/* Run one step on all ranks of the process. */
+lt_status lt_session_step(lt_session *s, const lt_step_table *t, lt_error *e);
+int64_t lt_session_steps(const lt_session *s); /* number of the next step */
+void lt_session_set_steps(lt_session *s, int64_t step);
+
+/* Controls by name; LT_USAGE with a suggestion if there is none. */
+lt_status lt_session_set_control(lt_session *s, const char *name, double x, lt_error *e);
+lt_status lt_session_get_control(const lt_session *s, const char *name, double *x, lt_error *e);
+
+/* A state as a global tensor: gathered from the ranks that hold it (replicas must be bit-equal, else LT_FAILED), and
+** scattered to them. */
+lt_status lt_session_read(lt_session *s, const char *state, lt_tensor **out, lt_error *e);
+lt_status lt_session_write(lt_session *s, const char *state, const lt_tensor *t, lt_error *e);
+
+/* Tape: decisions of the last step (record on), and a replay of another session's. */
+void lt_session_record(lt_session *s, bool on);
+lt_status lt_session_replay(lt_session *s, const struct lt_tape *t, lt_error *e);
+const struct lt_tape *lt_session_tape(const lt_session *s);
+
+lt_executor *lt_session_executor(lt_session *s, int32_t rank); /* NULL: not in this process */
+
+#endif
