@@ -12,14 +12,13 @@ static lt_status tensor_measure(lt_dtype t, int rank, const int64_t *dim, size_t
   if ((int)t < 0 || t >= LT_DTYPE_COUNT) return lt_fail(e, LT_USAGE, "no such dtype: %d", (int)t);
   if (rank < 0 || rank > LT_MAX_RANK)
     return lt_fail(e, LT_USAGE, "a tensor has 0 to %d dimensions, not %d", LT_MAX_RANK, rank);
-  for (int i = 0; i < rank; i++)
-    if (dim[i] < 0) return lt_fail(e, LT_USAGE, "dimension %d is negative: %lld", i + 1, (long long)dim[i]);
-  int64_t n = (int64_t)lt_dtype_bytes(t);
+  bool empty = false;
   for (int i = 0; i < rank; i++) {
-    if (dim[i] == 0) {
-      n = 0;
-      break;
-    }
+    if (dim[i] < 0) return lt_fail(e, LT_USAGE, "dimension %d is negative: %lld", i + 1, (long long)dim[i]);
+    empty = empty || dim[i] == 0;
+  }
+  int64_t n = empty ? 0 : (int64_t)lt_dtype_bytes(t);
+  for (int i = 0; i < rank && !empty; i++) {
     if (n > INT64_MAX / 2 / dim[i]) return lt_fail(e, LT_USAGE, "the shape has more bytes than can be addressed");
     n *= dim[i];
   }
@@ -58,7 +57,9 @@ void lt_tensor_free(lt_tensor *t) {
 
 int64_t lt_tensor_count(const lt_tensor *t) {
   int64_t n = 1;
-  for (int i = 0; i < t->rank; i++) n = t->dim[i] ? n * t->dim[i] : 0;
+  for (int i = 0; i < t->rank; i++)
+    if (t->dim[i] == 0) return 0; /* first: the other dimensions may be of any size */
+  for (int i = 0; i < t->rank; i++) n *= t->dim[i];
   return n;
 }
 

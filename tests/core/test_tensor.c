@@ -28,7 +28,7 @@ static void scalar_and_empty(void) {
   CHECK_INT(lt_tensor_count(t), 1);
   CHECK(t->data != NULL);
   lt_tensor_free(t);
-  if (!CHECK_INT(lt_tensor_create(LT_F64, 2, (int64_t[]){INT64_MAX, 0}, &t, &e), LT_OK)) return;
+  if (!CHECK_INT(lt_tensor_create(LT_F64, 3, (int64_t[]){INT64_MAX, 2, 0}, &t, &e), LT_OK)) return;
   CHECK_INT(lt_tensor_count(t), 0);
   CHECK_INT(lt_tensor_bytes(t), 0);
   CHECK(t->data == NULL);
