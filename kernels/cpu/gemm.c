@@ -1,0 +1,99 @@
+/* gemm.c: batched matrix products, C[i] = alpha op(A[i]) op(B[i]) + beta C[i].
+** Tiles: C is cut into rectangles whose size depends on the shape alone, so that no bit depends on the number of
+** threads; each is one product over the whole of k by OpenBLAS (its serial build: threads are ours), tiny ones by
+*loops.
+** Cost: 2 m n k operations a matrix; each tile reads its strips of A and B once: (rows + columns) k elements. */
+#include "kernels/cpu/product.h"
+
+#include <cblas.h>
+#include <limits.h>
+
+#define TILE_WIDE    256 /* edge of a tile of a large C */
+#define TILE_NARROW  128 /* and of one that would give fewer than TILES_WISHED */
+#define TILES_WISHED 16
+#define TINY         512 /* multiplications below which a call to the library costs more than the work */
+
+static inline int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* C = beta C. */
+static void scale_rows(const lt_product *p) {
+  for (int64_t i = 0; i < p->m; i++) {
+    real *c = p->c + i * p->ldc;
+    if (p->beta == 0)
+      for (int64_t j = 0; j < p->n; j++) c[j] = 0;
+    else
+      for (int64_t j = 0; j < p->n; j++) c[j] *= p->beta;
+  }
+}
+
+static void multiply_tiny(const lt_product *p) {
+  int64_t step_ai = p->trans_a ? 1 : p->lda, step_al = p->trans_a ? p->lda : 1;
+  int64_t step_bl = p->trans_b ? 1 : p->ldb, step_bj = p->trans_b ? p->ldb : 1;
+  for (int64_t i = 0; i < p->m; i++)
+    for (int64_t j = 0; j < p->n; j++) {
+      const real *a = p->a + i * step_ai, *b = p->b + j * step_bj;
+      real sum = 0, *c = p->c + i * p->ldc + j;
+      for (int64_t l = 0; l < p->k; l++) sum += a[l * step_al] * b[l * step_bl];
+      *c = p->beta == 0 ? p->alpha * sum : p->alpha * sum + p->beta * *c;
+    }
+}
+
+/* The library insists on a leading dimension of at least one row, even where there is only one row. */
+static inline blasint leading(int64_t ld, int64_t columns) {
+  int64_t least = columns < 1 ? 1 : columns;
+  return (blasint)(ld < least ? least : ld);
+}
+
+static void multiply_library(const lt_product *p, int64_t k_first, int64_t k, real beta) {
+  CBLAS_TRANSPOSE ta = p->trans_a ? CblasTrans : CblasNoTrans, tb = p->trans_b ? CblasTrans : CblasNoTrans;
+  blasint lda = leading(p->lda, p->trans_a ? p->m : k), ldb = leading(p->ldb, p->trans_b ? k : p->n);
+  const real *a = p->a + k_first * (p->trans_a ? p->lda : 1), *b = p->b + k_first * (p->trans_b ? 1 : p->ldb);
+#if LT_IS_F32
+  cblas_sgemm(CblasRowMajor, ta, tb, (blasint)p->m, (blasint)p->n, (blasint)k, p->alpha, a, lda, b, ldb, beta, p->c,
+              leading(p->ldc, p->n));
+#else
+  cblas_dgemm(CblasRowMajor, ta, tb, (blasint)p->m, (blasint)p->n, (blasint)k, p->alpha, a, lda, b, ldb, beta, p->c,
+              leading(p->ldc, p->n));
+#endif
+}
+
+void lt_product_run(const lt_product *p) {
+  if (p->m <= 0 || p->n <= 0) return;
+  if (p->k <= 0) {
+    scale_rows(p);
+  } else if (p->m * p->n <= TINY && p->m * p->n * p->k <= TINY) {
+    multiply_tiny(p);
+  } else {
+    const int64_t longest = INT_MAX / 2; /* the library counts in int */
+    for (int64_t l = 0; l < p->k; l += longest) multiply_library(p, l, min64(longest, p->k - l), l ? 1 : p->beta);
+  }
+}
+
+static inline int64_t pieces(int64_t n, int64_t size) { return (n + size - 1) / size; }
+
+void LT_CPU(gemm)(const lt_gemm_args *g) {
+  if (g->m <= 0 || g->n <= 0 || g->batch <= 0) return;
+  int64_t edge = TILE_WIDE;
+  if (pieces(g->m, edge) * pieces(g->n, edge) * g->batch < TILES_WISHED) edge = TILE_NARROW;
+  const int64_t down = pieces(g->m, edge), across = pieces(g->n, edge), tiles = g->batch * down * across;
+#pragma omp parallel for schedule(dynamic) if (tiles > 1)
+  for (int64_t t = 0; t < tiles; t++) {
+    int64_t batch = t / (down * across), i = t / across % down * edge, j = t % across * edge;
+    lt_product p = {
+        .m = min64(edge, g->m - i),
+        .n = min64(edge, g->n - j),
+        .k = g->k,
+        .a = (const real *)g->a + batch * g->stride_a + i * (g->trans_a ? 1 : g->lda),
+        .b = (const real *)g->b + batch * g->stride_b + j * (g->trans_b ? g->ldb : 1),
+        .c = (real *)g->c + batch * g->stride_c + i * g->ldc + j,
+        .lda = g->lda,
+        .ldb = g->ldb,
+        .ldc = g->ldc,
+        .trans_a = g->trans_a,
+        .trans_b = g->trans_b,
+        .alpha = (real)g->alpha,
+        .beta = (real)g->beta,
+    };
+    lt_product_run(&p);
+  }
+}

@@ -1,0 +1,20 @@
+/* product.h: a matrix product on the calling thread, for the kernels that are made of products.
+** C = alpha op(A) op(B) + beta C, as in lt_gemm_args; op(A) is m x k, op(B) is k x n, all row-major. */
+#ifndef LT_KERNELS_CPU_PRODUCT_H
+#define LT_KERNELS_CPU_PRODUCT_H
+
+#include "kernels/cpu/cpu.h"
+
+typedef struct lt_product {
+  int64_t m, n, k;
+  const real *a, *b;
+  real *c;
+  int64_t lda, ldb, ldc;
+  int trans_a, trans_b;
+  real alpha, beta; /* beta 0: C is not read */
+} lt_product;
+
+#define lt_product_run LT_CPU(product_run)
+void lt_product_run(const lt_product *p);
+
+#endif

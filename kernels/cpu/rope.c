@@ -1,0 +1,63 @@
+/* rope.c: rotary position embedding: the pair (x[i], x[i + dim/2]) of every head turns by position * frequency[i].
+** (a, b) -> (a cos - b sin, a sin + b cos); the gradient is the turn by the opposite angle. Frequencies base^(-2i/dim)
+** (Su et al. 2021, eq. 34), linear and NTK-aware scaling, YaRN (Peng et al. 2023, section 3.2 and eq. 22).
+** Tiles: PAIRS frequencies at a time, then rows over threads. Cost: one sine and cosine in double a row and pair,
+*shared
+** by the heads; 6 operations and 4 elements moved a head and pair. */
+#include "kernels/cpu/cpu.h"
+
+#include <math.h>
+
+#define PAIRS     64
+#define YARN_FAST 32 /* turns within the original length above which a frequency is left alone */
+#define YARN_SLOW 1  /* and below which it is divided by the factor */
+
+static const double two_pi = 6.283185307179586476925;
+
+/* The pair whose angle turns `turns` times within the original length, as a real number. */
+static double yarn_pair(const lt_rope_args *a, double turns) {
+  return (double)a->dim * log(a->original_length / (two_pi * turns)) / (2 * log(a->base));
+}
+
+static double frequency(const lt_rope_args *a, int64_t i) {
+  double dim = (double)a->dim, base = a->base;
+  if (a->scaling == LT_ROPE_NTK) base *= pow(a->factor, dim / (dim - 2));
+  double plain = pow(base, -2 * (double)i / dim);
+  if (a->scaling == LT_ROPE_LINEAR) return plain / a->factor;
+  if (a->scaling != LT_ROPE_YARN) return plain;
+  double low = floor(yarn_pair(a, YARN_FAST)), high = ceil(yarn_pair(a, YARN_SLOW));
+  double ramp = high > low ? ((double)i - low) / (high - low) : (double)i > low;
+  ramp = fmin(fmax(ramp, 0), 1);
+  return plain * (1 - ramp + ramp / a->factor);
+}
+
+static void turn_row(const lt_rope_args *a, int64_t row, const double *freq, int64_t first, int64_t count,
+                     double length) {
+  real cosine[PAIRS], sine[PAIRS];
+  for (int64_t i = 0; i < count; i++) {
+    double angle = (double)a->position[row] * freq[i];
+    cosine[i] = (real)(cos(angle) * length);
+    sine[i] = (real)((a->inverse ? -sin(angle) : sin(angle)) * length);
+  }
+  for (int64_t h = 0; h < a->heads; h++) {
+    int64_t at = (row * a->heads + h) * a->dim + first;
+    const real *x = (const real *)a->x + at, *xx = x + a->dim / 2;
+    real *y = (real *)a->y + at, *yy = y + a->dim / 2;
+    for (int64_t i = 0; i < count; i++) {
+      real u = x[i], v = xx[i];
+      y[i] = u * cosine[i] - v * sine[i];
+      yy[i] = u * sine[i] + v * cosine[i];
+    }
+  }
+}
+
+void LT_CPU(rope)(const lt_rope_args *a) {
+  const double length = a->scaling == LT_ROPE_YARN ? 0.1 * log(a->factor) + 1 : 1;
+  for (int64_t first = 0; first < a->dim / 2; first += PAIRS) {
+    double freq[PAIRS];
+    const int64_t count = a->dim / 2 - first < PAIRS ? a->dim / 2 - first : PAIRS;
+    for (int64_t i = 0; i < count; i++) freq[i] = frequency(a, first + i);
+#pragma omp parallel for schedule(static)
+    for (int64_t row = 0; row < a->rows; row++) turn_row(a, row, freq, first, count, length);
+  }
+}
