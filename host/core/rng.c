@@ -67,6 +67,47 @@ double lt_rng_uniform(lt_stream_key s, uint64_t index) {
   return index % 2 ? to_unit(r[2], r[3]) : to_unit(r[0], r[1]);
 }
 
+/* to_unit by conversions that every vector unit has, signed 32-bit ones: 27 high bits, 26 low, every step exact. */
+static inline double to_unit_vector(uint32_t high, uint32_t low) {
+  double top = (double)(int32_t)(high >> 5), rest = (double)(int32_t)((high & 31u) << 21 | low >> 11);
+  return (top * 0x1p26 + rest) * 0x1p-53;
+}
+
+#define LT_RNG_LANES 32
+
+/* 2 * LT_RNG_LANES uniforms from as many blocks side by side: lt_philox with its rounds outside, lanes inside. */
+static void uniforms_of_blocks(lt_stream_key s, uint64_t block, double *out) {
+  uint32_t c0[LT_RNG_LANES], c1[LT_RNG_LANES], c2[LT_RNG_LANES], c3[LT_RNG_LANES], k0 = s.key[0], k1 = s.key[1];
+  for (int l = 0; l < LT_RNG_LANES; l++) {
+    c0[l] = (uint32_t)(block + (uint64_t)l);
+    c1[l] = (uint32_t)((block + (uint64_t)l) >> 32);
+    c2[l] = s.high[0];
+    c3[l] = s.high[1];
+  }
+  for (int round = 0; round < 10; round++, k0 += 0x9e3779b9u, k1 += 0xbb67ae85u) {
+#pragma omp simd
+    for (int l = 0; l < LT_RNG_LANES; l++) {
+      uint64_t p0 = (uint64_t)0xd2511f53u * c0[l], p1 = (uint64_t)0xcd9e8d57u * c2[l];
+      c0[l] = (uint32_t)(p1 >> 32) ^ c1[l] ^ k0;
+      c2[l] = (uint32_t)(p0 >> 32) ^ c3[l] ^ k1;
+      c1[l] = (uint32_t)p1;
+      c3[l] = (uint32_t)p0;
+    }
+  }
+#pragma omp simd
+  for (int l = 0; l < LT_RNG_LANES; l++) {
+    out[2 * l] = to_unit_vector(c0[l], c1[l]);
+    out[2 * l + 1] = to_unit_vector(c2[l], c3[l]);
+  }
+}
+
+void lt_rng_uniforms(lt_stream_key s, uint64_t first, int64_t n, double *out) {
+  int64_t i = 0;
+  if (n > 0 && first % 2) out[i++] = lt_rng_uniform(s, first); /* the second half of its block */
+  for (; i + 2 * LT_RNG_LANES <= n; i += 2 * LT_RNG_LANES) uniforms_of_blocks(s, (first + (uint64_t)i) / 2, out + i);
+  for (; i < n; i++) out[i] = lt_rng_uniform(s, first + (uint64_t)i);
+}
+
 double lt_rng_normal(lt_stream_key s, uint64_t index) {
   uint32_t r[4];
   stream_block(s, index, r);

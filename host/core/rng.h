@@ -21,6 +21,8 @@ lt_stream_key lt_rng_stream_at(lt_stream_key s, uint64_t step);
 
 uint32_t lt_rng_u32(lt_stream_key s, uint64_t index);
 double lt_rng_uniform(lt_stream_key s, uint64_t index); /* [0, 1), 53 bits */
-double lt_rng_normal(lt_stream_key s, uint64_t index);  /* Box-Muller on one Philox block: standard normal */
+/* out[i] = lt_rng_uniform(s, first + i), several Philox blocks at a time. */
+void lt_rng_uniforms(lt_stream_key s, uint64_t first, int64_t n, double *out);
+double lt_rng_normal(lt_stream_key s, uint64_t index); /* Box-Muller on one Philox block: standard normal */
 
 #endif
