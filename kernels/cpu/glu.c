@@ -1,0 +1,50 @@
+/* glu.c: SwiGLU and tanh-GELU with their gradients, element by element.
+** silu(g) = g s(g), silu'(g) = s (1 + g (1 - s)), s the sigmoid. GELU's (1 + tanh u) / 2 is s(2u): no cancellation for
+** negative x. gelu(x) = x s(w), gelu'(x) = s + x s(-w) s(w) w', w = 2 sqrt(2/pi) (x + 0.044715 x^3).
+** Cost: every operand once; about 30 operations an element, most of them the exponential. */
+#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/loops.h"
+#include "kernels/cpu/transcend.h"
+
+void LT_CPU(swiglu)(const lt_swiglu_args *a) {
+  const real *gate = a->gate, *up = a->up;
+  real *y = a->y;
+  LT_EACH(a->n) for (int64_t i = 0; i < a->n; i++) y[i] = gate[i] * lt_sigmoid(gate[i]) * up[i];
+}
+
+void LT_CPU(swiglu_backward)(const lt_swiglu_backward_args *a) {
+  const real *gate = a->gate, *up = a->up, *dy = a->dy;
+  real *dgate = a->dgate, *dup = a->dup;
+  LT_EACH(a->n) for (int64_t i = 0; i < a->n; i++) {
+    real g = gate[i], s = lt_sigmoid(g), d = dy[i], u = up[i];
+    dup[i] = d * g * s;
+    dgate[i] = d * u * (s * ((real)1 + g * ((real)1 - s)));
+  }
+}
+
+#define LT_GELU_SLOPE 1.5957691216057308 /* 2 sqrt(2/pi) */
+#define LT_GELU_CUBIC 0.044715
+#define LT_GELU_FLAT  20.0 /* beyond this the sigmoid is exactly 0 or 1, and x^3 must not overflow */
+
+static inline real gelu_bound(real x) {
+  x = x < (real)-LT_GELU_FLAT ? (real)-LT_GELU_FLAT : x;
+  return x > (real)LT_GELU_FLAT ? (real)LT_GELU_FLAT : x;
+}
+
+static inline real gelu_argument(real x) { return (real)LT_GELU_SLOPE * x * ((real)1 + (real)LT_GELU_CUBIC * x * x); }
+
+void LT_CPU(gelu)(const lt_gelu_args *a) {
+  const real *x = a->x;
+  real *y = a->y;
+  LT_EACH(a->n) for (int64_t i = 0; i < a->n; i++) y[i] = x[i] * lt_sigmoid(gelu_argument(gelu_bound(x[i])));
+}
+
+void LT_CPU(gelu_backward)(const lt_gelu_backward_args *a) {
+  const real *x = a->x, *dy = a->dy;
+  real *dx = a->dx;
+  LT_EACH(a->n) for (int64_t i = 0; i < a->n; i++) {
+    real v = gelu_bound(x[i]), w = gelu_argument(v), s = lt_sigmoid(w);
+    real slope = (real)LT_GELU_SLOPE * ((real)1 + (real)(3 * LT_GELU_CUBIC) * v * v);
+    dx[i] = dy[i] * (s + v * s * lt_sigmoid(-w) * slope);
+  }
+}

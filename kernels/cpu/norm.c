@@ -1,0 +1,154 @@
+/* norm.c: RMSNorm and LayerNorm over rows, with the gradients of input, weight and bias.
+** With h = the normalised row and g = dy * weight: dx = rstd * (g - mean(g * h) * h), for LayerNorm also less mean(g);
+** the stored rstd holds epsilon, so this is exact for tiny rows too. dweight = sum over rows of dy * h, dbias of dy.
+** Tiles: a row; weight gradients in partial sums of LT_NORM_ROWS rows, added in order by columns.
+** Cost: forward reads x twice (the second time from cache), backward x and dy twice; about 10 operations an element. */
+#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/loops.h"
+
+#include <math.h>
+#include <string.h>
+
+void LT_CPU(rmsnorm)(const lt_rmsnorm_args *a) {
+  const real *weight = a->weight;
+  const int64_t width = a->width;
+  real *rstd = a->rstd;
+
+  LT_ROWS(a->rows * width)
+  for (int64_t r = 0; r < a->rows; r++) {
+    const real *x = (const real *)a->x + r * width;
+    real *y = (real *)a->y + r * width;
+    double mean = width ? lt_dot(x, x, width) / (double)width : 0;
+    const real scale = (real)(1 / sqrt(mean + a->eps));
+    rstd[r] = scale;
+#pragma omp simd
+    for (int64_t i = 0; i < width; i++) y[i] = x[i] * scale * weight[i];
+  }
+}
+
+/* The sum of (x - mean)^2. */
+static double squares_about(const real *x, double mean, int64_t n) {
+  double lane[LT_LANES] = {0};
+  int64_t i = 0;
+  for (; i + LT_LANES <= n; i += LT_LANES) {
+    for (int l = 0; l < LT_LANES; l++) lane[l] += ((double)x[i + l] - mean) * ((double)x[i + l] - mean);
+  }
+  for (int l = 0; i < n; i++, l++) lane[l] += ((double)x[i] - mean) * ((double)x[i] - mean);
+  return lt_lanes_add(lane);
+}
+
+void LT_CPU(layernorm)(const lt_layernorm_args *a) {
+  const real *weight = a->weight, *bias = a->bias;
+  const int64_t width = a->width;
+  real *means = a->mean, *rstd = a->rstd;
+
+  LT_ROWS(a->rows * width)
+  for (int64_t r = 0; r < a->rows; r++) {
+    const real *x = (const real *)a->x + r * width;
+    real *y = (real *)a->y + r * width;
+    const double mean = width ? lt_sum(x, width) / (double)width : 0;
+    /* The mean as stored, and what rounding it lost: far from zero that is not small against the spread. */
+    const real near = (real)mean, lost = (real)(mean - (double)near);
+    const double variance = width ? squares_about(x, mean, width) / (double)width : 0;
+    const real scale = (real)(1 / sqrt(variance + a->eps));
+    means[r] = near;
+    rstd[r] = scale;
+#pragma omp simd
+    for (int64_t i = 0; i < width; i++) y[i] = (x[i] - near - lost) * scale * weight[i] + bias[i];
+  }
+}
+
+/* out[c] = sum over `parts` of part[p * stride + c], in order of p. */
+static void add_parts(const real *part, int64_t parts, int64_t stride, real *out, int64_t width) {
+  LT_ROWS(parts * width)
+  for (int64_t c = 0; c < width; c += LT_COLUMNS) {
+    lt_columns_sum(part + c, parts, stride, out + c, width - c < LT_COLUMNS ? width - c : LT_COLUMNS, 1);
+  }
+}
+
+static void rmsnorm_row(const real *x, const real *weight, const real *dy, real rstd, int64_t width, real *dx,
+                        real *dweight) {
+  double lane[LT_LANES] = {0};
+  int64_t i = 0;
+  for (; i + LT_LANES <= width; i += LT_LANES) {
+    for (int l = 0; l < LT_LANES; l++) lane[l] += (double)(dy[i + l] * weight[i + l]) * (double)(x[i + l] * rstd);
+  }
+  for (int l = 0; i < width; i++, l++) lane[l] += (double)(dy[i] * weight[i]) * (double)(x[i] * rstd);
+  const real mean = (real)(lt_lanes_add(lane) / (double)width);
+#pragma omp simd
+  for (int64_t c = 0; c < width; c++) {
+    real h = x[c] * rstd;
+    dx[c] = rstd * (dy[c] * weight[c] - h * mean);
+    dweight[c] += dy[c] * h;
+  }
+}
+
+void LT_CPU(rmsnorm_backward)(const lt_rmsnorm_backward_args *a) {
+  const real *rstd = a->rstd;
+  const int64_t width = a->width, rows = a->rows, parts = (rows + LT_NORM_ROWS - 1) / LT_NORM_ROWS;
+  real *work = a->work;
+  if (!width) return;
+
+  LT_ROWS(rows * width)
+  for (int64_t p = 0; p < parts; p++) {
+    int64_t end = (p + 1) * LT_NORM_ROWS < rows ? (p + 1) * LT_NORM_ROWS : rows;
+    memset(work + p * width, 0, (size_t)width * sizeof(real));
+    for (int64_t r = p * LT_NORM_ROWS; r < end; r++) {
+      rmsnorm_row((const real *)a->x + r * width, a->weight, (const real *)a->dy + r * width, rstd[r], width,
+                  (real *)a->dx + r * width, work + p * width);
+    }
+  }
+  add_parts(work, parts, width, a->dweight, width);
+}
+
+/* What the gradient of a row needs summed: x - mean (what rounding the stored mean lost), g, and g (x - mean). */
+typedef struct layernorm_sums {
+  double lost[LT_LANES], g[LT_LANES], gh[LT_LANES];
+} layernorm_sums;
+
+static inline void layernorm_add(layernorm_sums *s, int lane, real x, real weight, real dy, real mean) {
+  double d = (double)(x - mean), g = (double)(dy * weight);
+  s->lost[lane] += d;
+  s->g[lane] += g;
+  s->gh[lane] += g * d;
+}
+
+static void layernorm_row(const real *x, const real *weight, const real *dy, real mean, real rstd, int64_t width,
+                          real *dx, real *dweight, real *dbias) {
+  layernorm_sums s = {{0}, {0}, {0}};
+  int64_t i = 0;
+  for (; i + LT_LANES <= width; i += LT_LANES) {
+    for (int l = 0; l < LT_LANES; l++) layernorm_add(&s, l, x[i + l], weight[i + l], dy[i + l], mean);
+  }
+  for (int l = 0; i < width; i++, l++) layernorm_add(&s, l, x[i], weight[i], dy[i], mean);
+
+  const double n = (double)width, lost = lt_lanes_add(s.lost) / n, g = lt_lanes_add(s.g), gh = lt_lanes_add(s.gh);
+  const real shift = (real)lost, mean_g = (real)(g / n), mean_gh = (real)((gh - lost * g) * (double)rstd / n);
+#pragma omp simd
+  for (int64_t c = 0; c < width; c++) {
+    real h = (x[c] - mean - shift) * rstd;
+    dx[c] = rstd * (dy[c] * weight[c] - mean_g - h * mean_gh);
+    dweight[c] += dy[c] * h;
+    dbias[c] += dy[c];
+  }
+}
+
+void LT_CPU(layernorm_backward)(const lt_layernorm_backward_args *a) {
+  const real *rstd = a->rstd, *mean = a->mean;
+  const int64_t width = a->width, rows = a->rows, parts = (rows + LT_NORM_ROWS - 1) / LT_NORM_ROWS;
+  real *work = a->work; /* [parts, 2, width]: weight, bias */
+  if (!width) return;
+
+  LT_ROWS(rows * width)
+  for (int64_t p = 0; p < parts; p++) {
+    int64_t end = (p + 1) * LT_NORM_ROWS < rows ? (p + 1) * LT_NORM_ROWS : rows;
+    real *part = work + p * 2 * width;
+    memset(part, 0, 2 * (size_t)width * sizeof(real));
+    for (int64_t r = p * LT_NORM_ROWS; r < end; r++) {
+      layernorm_row((const real *)a->x + r * width, a->weight, (const real *)a->dy + r * width, mean[r], rstd[r], width,
+                    (real *)a->dx + r * width, part, part + width);
+    }
+  }
+  add_parts(work, parts, 2 * width, a->dweight, width);
+  add_parts(work + width, parts, 2 * width, a->dbias, width);
+}
