@@ -53,6 +53,22 @@ static void values_stay(void) {
   CHECK_NEAR(lt_rng_normal(s, 0), sqrt(-2 * log(1 - u)) * cos(2 * acos(-1) * v), 1e-15);
 }
 
+/* A run of uniforms is the singles, wherever it starts and ends. */
+static void runs(void) {
+  enum { MOST = 200 };
+  lt_stream_key s = lt_rng_stream(3, "test/runs");
+  double u[MOST + 1];
+  for (uint64_t first = (1ull << 33) - 5; first < (1ull << 33) + 5; first++) { /* the low counter word turns over */
+    for (int n = 0; n <= MOST; n += n < 4 ? 1 : 14) {
+      bool same_values = true;
+      u[n] = -7;
+      lt_rng_uniforms(s, first, n, u);
+      for (int i = 0; i < n; i++) same_values = same_values && u[i] == lt_rng_uniform(s, first + (uint64_t)i);
+      CHECK(same_values && u[n] == -7);
+    }
+  }
+}
+
 static void uniform_moments(void) {
   enum { N = 100000, BINS = 16 };
   lt_stream_key s = lt_rng_stream(7, "test/uniform");
@@ -102,6 +118,7 @@ int main(void) {
   known_answers();
   streams();
   values_stay();
+  runs();
   uniform_moments();
   normal_moments();
   return check_done();
