@@ -1,0 +1,109 @@
+/* attention.c: the forward pass of causal attention, softmax(scale q k^T + bias) v, with a running softmax.
+** For each tile of keys: m' = max(m, row max s), p = exp(s - m'), l' = l exp(m - m') + row sum p,
+** o' = o exp(m - m') + p v; at the end o / l and m + ln l (Dao 2023, FlashAttention-2, alg. 1). o lives in `out`, or in
+** `carry_out` until the last call.
+** Tiles: LT_TILE queries of one head a task, heaviest first, over threads; keys in the order of their rows, so no bit
+** depends on the threads. Cost: 4 dim operations a pair in a tile that is looked at; q and out once, k and v once for
+** each query tile that may see them. */
+#include "kernels/cpu/attention_tile.h"
+#include "kernels/cpu/exp.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct running { /* of the tile's query rows */
+  real top[LT_TILE], sum[LT_TILE];
+  real *out; /* of the first row; rows are `ld` apart */
+  int64_t ld;
+} running;
+
+static void start(const lt_attention_args *a, const lt_tile *t, running *w) {
+  const int64_t heads = a->r.heads, dim = a->r.dim, first = t->q * heads + t->head;
+  real *out = a->last ? a->out : a->carry_out;
+  w->ld = heads * dim;
+  w->out = out + first * dim;
+  for (int64_t i = 0; i < t->nq; i++) {
+    real *row = w->out + i * w->ld;
+    if (a->first) {
+      w->top[i] = -(real)INFINITY;
+      w->sum[i] = 0;
+      memset(row, 0, (size_t)dim * sizeof(real));
+    } else {
+      const int64_t at = first + i * heads;
+      w->top[i] = ((const real *)a->carry_max)[at];
+      w->sum[i] = ((const real *)a->carry_sum)[at];
+      if (out != a->carry_out) memcpy(row, (const real *)a->carry_out + at * dim, (size_t)dim * sizeof(real));
+    }
+  }
+}
+
+/* s becomes p; the running maximum, sum and output move to the new maximum. */
+static void rescale(const lt_tile *t, running *w, real *s) {
+  for (int64_t i = 0; i < t->nq; i++, s += LT_TILE) {
+    real top = w->top[i], sum = 0;
+#pragma omp simd reduction(max : top)
+    for (int64_t j = 0; j < t->nk; j++) top = s[j] > top ? s[j] : top;
+    const real shift = top == -(real)INFINITY ? 0 : top; /* nothing seen yet: exp(-inf - 0) is 0 */
+#pragma omp simd reduction(+ : sum)
+    for (int64_t j = 0; j < t->nk; j++) {
+      s[j] = lt_exp(s[j] - shift);
+      sum += s[j];
+    }
+    const real old = lt_exp(w->top[i] - shift);
+    w->sum[i] = w->sum[i] * old + sum;
+    w->top[i] = top;
+    if (old == 1) continue;
+    real *row = w->out + i * w->ld;
+    for (int64_t d = 0; d < t->r->dim; d++) row[d] *= old;
+  }
+}
+
+static void finish(const lt_attention_args *a, const lt_tile *t, const running *w) {
+  const int64_t heads = a->r.heads;
+  for (int64_t i = 0; i < t->nq; i++) {
+    const int64_t at = (t->q + i) * heads + t->head;
+    if (!a->last) {
+      ((real *)a->carry_max)[at] = w->top[i];
+      ((real *)a->carry_sum)[at] = w->sum[i];
+      continue;
+    }
+    const bool blind = w->sum[i] == 0;
+    const real part = blind ? 0 : 1 / w->sum[i];
+    real *row = w->out + i * w->ld;
+    for (int64_t d = 0; d < a->r.dim; d++) row[d] *= part;
+    ((real *)a->lse)[at] = blind ? -(real)INFINITY : (real)((double)w->top[i] + log((double)w->sum[i]));
+  }
+}
+
+static void attend(const lt_attention_args *a, int64_t block, lt_tile *t) {
+  const lt_attention_rows *r = &a->r;
+  const int64_t ldk = (int64_t)r->kv_heads * r->dim;
+  const lt_extent q = lt_extent_of(r->q_position + t->q, r->q_document + t->q, t->nq);
+  real s[LT_TILE * LT_TILE];
+  running w;
+  start(a, t, &w);
+  int64_t from, to;
+  for (int run = 0; lt_run(r, block, run, &from, &to); run++)
+    for (t->k = from; t->k < to; t->k += LT_TILE) {
+      t->nk = to - t->k < LT_TILE ? to - t->k : LT_TILE;
+      const lt_extent k = lt_extent_of(r->k_position + t->k, r->k_document + t->k, t->nk);
+      t->sight = lt_sight_of(&q, &k, r->window);
+      if (t->sight == LT_SIGHT_NONE) continue;
+      lt_tile_scores(t, a->q, a->k, a->key_bias, s);
+      rescale(t, &w, s);
+      lt_tile_apply(t, s, 0, 1, (const real *)a->v + t->k * ldk + t->kv_head * r->dim, ldk, w.out, w.ld);
+    }
+  finish(a, t, &w);
+}
+
+void LT_CPU(attention)(const lt_attention_args *a) {
+  const lt_cut cut = lt_cut_rows(a->r.rows_q, a->r.block_q);
+  const int64_t tasks = cut.tiles * a->r.heads;
+#pragma omp parallel for schedule(dynamic)
+  for (int64_t task = tasks - 1; task >= 0; task--) { /* late queries see most */
+    lt_tile t = {.r = &a->r, .head = task % a->r.heads};
+    t.kv_head = lt_kv_head(&a->r, t.head);
+    t.q = lt_cut_tile(&cut, task / a->r.heads, &t.nq);
+    if (t.nq > 0) attend(a, task / a->r.heads / cut.parts, &t);
+  }
+}

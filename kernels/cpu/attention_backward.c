@@ -1,0 +1,131 @@
+/* attention_backward.c: gradients of attention from out and lse: p = exp(s - lse), D = row sum(dout out),
+** ds = p (dout v^T - D); dq = scale ds k, dk = scale ds^T q, dv = p^T dout, dbias = column sum ds
+** (Dao 2023, FlashAttention-2, alg. 2).
+** Tiles: two sweeps, one over tiles of queries for dq, one over tiles of keys for dk, dv and dbias; each output has one
+** owner that adds in a fixed order, so nothing is atomic and no bit depends on the threads. The price is that scores
+** are computed twice. Cost: 14 dim operations a pair in a tile that is looked at. */
+#include "kernels/cpu/attention_tile.h"
+#include "kernels/cpu/exp.h"
+
+#include <math.h>
+#include <string.h>
+
+static void row_products(const lt_attention_backward_args *a) {
+  const int64_t rows = a->r.rows_q * a->r.heads, dim = a->r.dim;
+  real *work = a->work;
+#pragma omp parallel for schedule(static)
+  for (int64_t i = 0; i < rows; i++) {
+    const real *y = (const real *)a->out + i * dim, *dy = (const real *)a->dout + i * dim;
+    real sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t d = 0; d < dim; d++) sum += y[d] * dy[d];
+    work[i] = sum;
+  }
+}
+
+/* p and ds of a tile, both 0 where a pair is hidden, whatever lies there. */
+static void gradients(const lt_attention_backward_args *a, const lt_tile *t, real *p, real *ds) {
+  const real hidden = -(real)INFINITY;
+  lt_tile_scores(t, a->q, a->k, a->key_bias, p);
+  lt_tile_pairs(t, a->dout, a->v, ds);
+  for (int64_t i = 0; i < t->nq; i++, p += LT_TILE, ds += LT_TILE) {
+    const int64_t at = (t->q + i) * a->r.heads + t->head;
+    const real lse = ((const real *)a->lse)[at], row = ((const real *)a->work)[at];
+    const real shift = lse == hidden ? (real)INFINITY : lse;
+    for (int64_t j = 0; j < t->nk; j++) {
+      const real s = p[j], e = lt_exp(s - shift), g = e * (ds[j] - row);
+      p[j] = s == hidden ? 0 : e;
+      ds[j] = s == hidden ? 0 : g;
+    }
+  }
+}
+
+static void zero_rows(real *y, int64_t n, int64_t dim, int64_t ld) {
+  for (int64_t i = 0; i < n; i++) memset(y + i * ld, 0, (size_t)dim * sizeof(real));
+}
+
+static void query_tile(const lt_attention_backward_args *a, int64_t block, lt_tile *t) {
+  const lt_attention_rows *r = &a->r;
+  const int64_t ldq = (int64_t)r->heads * r->dim, ldk = (int64_t)r->kv_heads * r->dim;
+  const lt_extent q = lt_extent_of(r->q_position + t->q, r->q_document + t->q, t->nq);
+  real p[LT_TILE * LT_TILE], ds[LT_TILE * LT_TILE], *dq = (real *)a->dq + t->q * ldq + t->head * r->dim;
+  if (a->first) zero_rows(dq, t->nq, r->dim, ldq);
+  int64_t from, to;
+  for (int run = 0; lt_run(r, block, run, &from, &to); run++)
+    for (t->k = from; t->k < to; t->k += LT_TILE) {
+      t->nk = to - t->k < LT_TILE ? to - t->k : LT_TILE;
+      const lt_extent k = lt_extent_of(r->k_position + t->k, r->k_document + t->k, t->nk);
+      t->sight = lt_sight_of(&q, &k, r->window);
+      if (t->sight == LT_SIGHT_NONE) continue;
+      gradients(a, t, p, ds);
+      lt_tile_apply(t, ds, 0, (real)r->scale, (const real *)a->k + t->k * ldk + t->kv_head * r->dim, ldk, dq, ldq);
+    }
+}
+
+static void add_columns(const lt_tile *t, const real *ds, double *sum) {
+  real part[LT_TILE] = {0};
+  for (int64_t i = 0; i < t->nq; i++, ds += LT_TILE)
+    for (int64_t j = 0; j < t->nk; j++) part[j] += ds[j];
+  for (int64_t j = 0; j < t->nk; j++) sum[j] += (double)part[j];
+}
+
+/* What query tile `t` (rows and head set) gives to the key tile whose gradients are dk, dv, bias. */
+static void key_step(const lt_attention_backward_args *a, const lt_tile *t, real *dk, real *dv, double *bias) {
+  const int64_t dim = a->r.dim, ldq = (int64_t)a->r.heads * dim, ldk = (int64_t)a->r.kv_heads * dim;
+  const int64_t at = t->q * ldq + t->head * dim;
+  real p[LT_TILE * LT_TILE], ds[LT_TILE * LT_TILE];
+  gradients(a, t, p, ds);
+  lt_tile_apply(t, p, 1, 1, (const real *)a->dout + at, ldq, dv, ldk);
+  lt_tile_apply(t, ds, 1, (real)a->r.scale, (const real *)a->q + at, ldq, dk, ldk);
+  if (a->dkey_bias) add_columns(t, ds, bias);
+}
+
+static void key_tile(const lt_attention_backward_args *a, const lt_cut *queries, int64_t block, lt_tile *t) {
+  const lt_attention_rows *r = &a->r;
+  const int64_t ldk = (int64_t)r->kv_heads * r->dim, at = t->k * ldk + t->kv_head * r->dim;
+  const int64_t group = r->heads / r->kv_heads;
+  const lt_extent k = lt_extent_of(r->k_position + t->k, r->k_document + t->k, t->nk);
+  double bias[LT_TILE] = {0};
+  real *dk = (real *)a->dk + at, *dv = (real *)a->dv + at;
+  if (a->first_k) {
+    zero_rows(dk, t->nk, r->dim, ldk);
+    zero_rows(dv, t->nk, r->dim, ldk);
+  }
+  for (int64_t i = 0; i < queries->tiles; i++) {
+    if (i % queries->parts == 0 && !lt_run_holds(r, i / queries->parts, block)) {
+      i += queries->parts - 1;
+      continue;
+    }
+    t->q = lt_cut_tile(queries, i, &t->nq);
+    if (t->nq <= 0) continue;
+    const lt_extent q = lt_extent_of(r->q_position + t->q, r->q_document + t->q, t->nq);
+    t->sight = lt_sight_of(&q, &k, r->window);
+    if (t->sight == LT_SIGHT_NONE) continue;
+    for (t->head = t->kv_head * group; t->head < (t->kv_head + 1) * group; t->head++) key_step(a, t, dk, dv, bias);
+  }
+  for (int64_t j = 0; a->dkey_bias && j < t->nk; j++) {
+    real *to = (real *)a->dkey_bias + (t->k + j) * r->kv_heads + t->kv_head;
+    *to = a->first_k ? (real)bias[j] : *to + (real)bias[j];
+  }
+}
+
+void LT_CPU(attention_backward)(const lt_attention_backward_args *a) {
+  const lt_cut queries = lt_cut_rows(a->r.rows_q, a->r.block_q), keys = lt_cut_rows(a->r.rows_k, a->r.block_k);
+  row_products(a);
+#pragma omp parallel
+  {
+#pragma omp for schedule(dynamic) nowait
+    for (int64_t task = queries.tiles * a->r.heads - 1; task >= 0; task--) { /* late queries see most */
+      lt_tile t = {.r = &a->r, .head = task % a->r.heads};
+      t.kv_head = lt_kv_head(&a->r, t.head);
+      t.q = lt_cut_tile(&queries, task / a->r.heads, &t.nq);
+      if (t.nq > 0) query_tile(a, task / a->r.heads / queries.parts, &t);
+    }
+#pragma omp for schedule(dynamic)
+    for (int64_t task = 0; task < keys.tiles * a->r.kv_heads; task++) { /* early keys are seen most */
+      lt_tile t = {.r = &a->r, .kv_head = task % a->r.kv_heads};
+      t.k = lt_cut_tile(&keys, task / a->r.kv_heads, &t.nk);
+      if (t.nk > 0) key_tile(a, &queries, task / a->r.kv_heads / keys.parts, &t);
+    }
+  }
+}
