@@ -24,7 +24,7 @@ void LT_CPU(swiglu_backward)(const lt_swiglu_backward_args *a) {
 
 #define LT_GELU_SLOPE 1.5957691216057308 /* 2 sqrt(2/pi) */
 #define LT_GELU_CUBIC 0.044715
-#define LT_GELU_FLAT  20.0 /* beyond this the sigmoid is exactly 0 or 1, and x^3 must not overflow */
+#define LT_GELU_FLAT  30.0 /* beyond this the sigmoid is exactly 0 or 1, and x^3 must not overflow */
 
 static inline real gelu_bound(real x) {
   x = x < (real)-LT_GELU_FLAT ? (real)-LT_GELU_FLAT : x;
