@@ -26,7 +26,7 @@ typedef enum lt_comm_reduce { LT_COMM_SUM, LT_COMM_MAX } lt_comm_reduce;
 typedef struct lt_group { /* members are world ranks; every member names the group with the same array */
   const int32_t *rank;
   int32_t n, self; /* rank[self] is this endpoint */
-  int32_t id;      /* the same number on all members: from lt_comm_group */
+  int32_t id;      /* the same number on all members; different groups that share it have no member in common */
 } lt_group;
 
 typedef struct lt_transfer {
@@ -46,6 +46,7 @@ typedef int64_t lt_ticket; /* >= 0 */
 
 typedef struct lt_comm lt_comm;
 
+/* A backend's own functions: call the lt_comm_ ones below, which check and count first. */
 typedef struct lt_comm_ops {
   const char *name; /* "self", "local", "mpi" */
   /* Begin a transfer. The memory it names must stay valid until test says done; counts are copied. Never blocks. */
@@ -74,12 +75,28 @@ lt_status lt_comm_self(lt_comm **out, lt_error *e);
 ** errors naming both ranks. */
 lt_status lt_comm_local(int32_t world, lt_comm **out /* [world] */, lt_error *e);
 
+/* Begin a transfer: checks it, counts it, hands it to the backend. The memory it names must stay valid until test says
+** done; counts and the group are copied or outlive it by being the schedule's. Never blocks. LT_COMM if it makes no
+*sense
+** by itself (a negative count, an unknown member). */
+lt_status lt_comm_start(lt_comm *c, const lt_transfer *t, lt_ticket *out, lt_error *e);
+lt_status lt_comm_test(lt_comm *c, lt_ticket ticket, bool *done, lt_error *e);
+void lt_comm_free(lt_comm *c); /* NULL is fine */
+
 /* Start and wait, spinning on test. Not for `local` except in a group of one. */
 lt_status lt_comm_wait(lt_comm *c, const lt_transfer *t, lt_error *e);
 
 /* Bytes a member sends to other ranks for a transfer: the figure a plan predicts and stats count.
 ** ALL_REDUCE is a reduce-scatter of even parts followed by an all-gather: 2 (n-1)/n count, parts rounded as comm/ cuts.
- */
+*/
 int64_t lt_transfer_bytes_sent(const lt_transfer *t);
+int64_t lt_transfer_bytes_received(const lt_transfer *t);
+
+const char *lt_transfer_name(lt_transfer_kind k); /* "all_reduce", … */
+
+/* Part `index` of `count` elements cut evenly over n: the first (count mod n) parts hold one more. */
+static inline int64_t lt_comm_part(int64_t count, int32_t n, int32_t index) {
+  return count / n + (index < count % n ? 1 : 0);
+}
 
 #endif

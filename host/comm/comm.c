@@ -1,0 +1,125 @@
+/* comm.c: what all backends share: a transfer checked by itself, its bytes counted, waiting.
+** The counting is the plan's: bytes to and from other ranks, of an all-reduce as reduce-scatter and all-gather.
+** Volumes of ring and pairwise exchanges: Thakur, Rabenseifner & Gropp 2005, section 4. */
+#include "comm/comm.h"
+
+static const char *const NAMES[] = {
+    [LT_ALL_REDUCE] = "all_reduce",
+    [LT_REDUCE_SCATTER] = "reduce_scatter",
+    [LT_ALL_GATHER] = "all_gather",
+    [LT_ALL_TO_ALL] = "all_to_all",
+    [LT_BROADCAST] = "broadcast",
+    [LT_BARRIER] = "barrier",
+    [LT_SEND] = "send",
+    [LT_RECV] = "recv",
+};
+#define KINDS (sizeof NAMES / sizeof NAMES[0])
+
+const char *lt_transfer_name(lt_transfer_kind k) { return (unsigned)k < KINDS ? NAMES[k] : "?"; }
+
+static int64_t sum(const int64_t *n, int32_t members) {
+  int64_t total = 0;
+  for (int32_t i = 0; i < members; i++) total += n[i];
+  return total;
+}
+
+static int64_t sent(const lt_transfer *t) {
+  int32_t n = t->group->n, self = t->group->self;
+  switch (t->kind) {
+  case LT_ALL_REDUCE: return n == 1 ? 0 : t->count + (n - 2) * lt_comm_part(t->count, n, self);
+  case LT_REDUCE_SCATTER: return sum(t->counts, n) - t->counts[self];
+  case LT_ALL_GATHER: return (n - 1) * t->counts[self];
+  case LT_ALL_TO_ALL: return sum(t->send_counts, n) - t->send_counts[self];
+  case LT_BROADCAST: return self == t->root ? (n - 1) * t->count : 0;
+  case LT_SEND: return t->count;
+  case LT_BARRIER:
+  case LT_RECV: break;
+  }
+  return 0;
+}
+
+static int64_t received(const lt_transfer *t) {
+  int32_t n = t->group->n, self = t->group->self;
+  switch (t->kind) {
+  case LT_ALL_REDUCE: return sent(t); /* what one half receives the other sends */
+  case LT_REDUCE_SCATTER: return (n - 1) * t->counts[self];
+  case LT_ALL_GATHER:
+  case LT_ALL_TO_ALL: return sum(t->counts, n) - t->counts[self];
+  case LT_BROADCAST: return self == t->root ? 0 : t->count;
+  case LT_RECV: return t->count;
+  case LT_BARRIER:
+  case LT_SEND: break;
+  }
+  return 0;
+}
+
+int64_t lt_transfer_bytes_sent(const lt_transfer *t) {
+  return t->kind == LT_BARRIER ? 0 : sent(t) * (int64_t)lt_dtype_bytes(t->dtype);
+}
+
+int64_t lt_transfer_bytes_received(const lt_transfer *t) {
+  return t->kind == LT_BARRIER ? 0 : received(t) * (int64_t)lt_dtype_bytes(t->dtype);
+}
+
+/* Counts of one array: none negative, and given at all. */
+static lt_status check_counts(const lt_transfer *t, const int64_t *counts, const char *which, lt_error *e) {
+  if (!counts) return lt_fail(e, LT_COMM, "%s without %s", lt_transfer_name(t->kind), which);
+  for (int32_t i = 0; i < t->group->n; i++)
+    if (counts[i] < 0)
+      return lt_fail(e, LT_COMM, "%s: %s[%d] is %lld", lt_transfer_name(t->kind), which, (int)i, (long long)counts[i]);
+  return LT_OK;
+}
+
+/* What makes no sense whatever the peers do. */
+static lt_status check(const lt_comm *c, const lt_transfer *t, lt_error *e) {
+  const lt_group *g = t->group;
+  if ((unsigned)t->kind >= KINDS) return lt_fail(e, LT_COMM, "unknown kind of transfer %d", (int)t->kind);
+  const char *name = lt_transfer_name(t->kind);
+  if (!g || g->n < 1 || g->n > c->world || g->self < 0 || g->self >= g->n || g->rank[g->self] != c->rank)
+    return lt_fail(e, LT_COMM, "%s: rank %d is not the member of the group it says it is", name, (int)c->rank);
+  for (int32_t i = 0; i < g->n; i++)
+    if (g->rank[i] < 0 || g->rank[i] >= c->world)
+      return lt_fail(e, LT_COMM, "%s: the group names rank %d in a world of %d", name, (int)g->rank[i], (int)c->world);
+  if (t->kind == LT_BARRIER) return LT_OK;
+  if ((unsigned)t->dtype >= LT_DTYPE_COUNT) return lt_fail(e, LT_COMM, "%s: unknown dtype %d", name, (int)t->dtype);
+  if ((t->kind == LT_BROADCAST || t->kind == LT_SEND || t->kind == LT_RECV) && (t->root < 0 || t->root >= g->n))
+    return lt_fail(e, LT_COMM, "%s: member %d of a group of %d", name, (int)t->root, (int)g->n);
+  if ((t->kind == LT_SEND || t->kind == LT_RECV) && t->root == g->self)
+    return lt_fail(e, LT_COMM, "%s: rank %d names itself", name, (int)c->rank);
+  lt_status status = LT_OK;
+  if (t->kind == LT_REDUCE_SCATTER || t->kind == LT_ALL_GATHER || t->kind == LT_ALL_TO_ALL)
+    status = check_counts(t, t->counts, "counts", e);
+  else if (t->count < 0)
+    status = lt_fail(e, LT_COMM, "%s of %lld elements", name, (long long)t->count);
+  if (!status && t->kind == LT_ALL_TO_ALL) status = check_counts(t, t->send_counts, "send_counts", e);
+  if (!status && t->kind == LT_ALL_TO_ALL && t->send_counts[g->self] != t->counts[g->self])
+    status = lt_fail(e, LT_COMM, "all_to_all: rank %d sends itself %lld elements and expects %lld", (int)c->rank,
+                     (long long)t->send_counts[g->self], (long long)t->counts[g->self]);
+  return status;
+}
+
+lt_status lt_comm_start(lt_comm *c, const lt_transfer *t, lt_ticket *out, lt_error *e) {
+  lt_status status = check(c, t, e);
+  if (!status) status = c->ops->start(c, t, out, e);
+  if (status) return status;
+  c->stats.transfers++;
+  c->stats.bytes_sent += lt_transfer_bytes_sent(t);
+  c->stats.bytes_received += lt_transfer_bytes_received(t);
+  return LT_OK;
+}
+
+lt_status lt_comm_test(lt_comm *c, lt_ticket ticket, bool *done, lt_error *e) {
+  return c->ops->test(c, ticket, done, e);
+}
+
+void lt_comm_free(lt_comm *c) {
+  if (c) c->ops->free(c);
+}
+
+lt_status lt_comm_wait(lt_comm *c, const lt_transfer *t, lt_error *e) {
+  lt_ticket ticket;
+  bool done = false;
+  lt_status status = lt_comm_start(c, t, &ticket, e);
+  while (!status && !done) status = lt_comm_test(c, ticket, &done, e);
+  return status;
+}
