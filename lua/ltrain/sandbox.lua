@@ -23,9 +23,11 @@ local function read_only(t, name)
       local value = view[key]
       if value ~= nil then return value end
       local near = type(key) == "string" and nearest(key, keys)
-      core.fail { what = format("%s has no '%s'", name, tostring(key)), hint = near and "did you mean '" .. near .. "'?" }
+      core.fail { what = format("%s has no '%s'", name, tostring(key)), hint = near and format("did you mean '%s'?", near) }
     end,
-    __newindex = function(_, key) core.fail { what = format("%s is read-only: %s was assigned to", name, tostring(key)) } end,
+    __newindex = function(_, key)
+      core.fail { what = format("%s is read-only: %s was assigned to", name, tostring(key)) }
+    end,
   })
 end
 
@@ -99,7 +101,8 @@ end
 -- ---- Libraries ----
 
 local safe_string = {}
-for _, name in ipairs { "byte", "char", "find", "gmatch", "gsub", "len", "lower", "match", "reverse", "sub", "upper" } do
+local kept = { "byte", "char", "find", "gmatch", "gsub", "len", "lower", "match", "reverse", "sub", "upper" }
+for _, name in ipairs(kept) do
   safe_string[name] = string[name]
 end
 

@@ -1,4 +1,4 @@
--- Script states: everything open, `lt` at hand, arguments and exit status as ordinary Lua programs know them.
+-- script_spec.lua: script states: everything open, `lt` at hand, arguments and errors as Lua programs know them.
 describe("a script", function()
   it("has the library as a global and as a module", function()
     assert.equal(require "ltrain", lt)
