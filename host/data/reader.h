@@ -1,0 +1,32 @@
+/* reader.h: which bytes a step reads, and the step table they make.
+** Training: epoch e lays the documents end to end in Philox(seed, e) order, epoch follows epoch, and a cursor counts
+** the tokens of earlier steps. A step is a pure function of its arguments: resuming is asking for the next one. */
+#ifndef LT_DATA_READER_H
+#define LT_DATA_READER_H
+
+#include "data/corpus.h"
+#include "data/step_table.h"
+
+typedef struct lt_reader lt_reader;
+
+/* A reader of one part; the corpus stays the caller's and outlives it. A part without documents is LT_DATA. */
+lt_status lt_reader_create(lt_corpus *c, lt_corpus_part part, uint64_t seed, lt_reader **out, lt_error *e);
+void lt_reader_free(lt_reader *r);
+
+/* Tokens of one epoch: cursor / this is the epoch. */
+int64_t lt_reader_epoch_tokens(const lt_reader *r);
+
+/* The `tokens` tokens from `cursor` on, as sequences of `length` (the last may be shorter), into `t`, finished. Every
+** piece of a document is a document of its own: positions from 0, the last token's label is the next byte of the text,
+** or -1 where the text ends. The table must have room for tokens and ceil(tokens / length) sequences. */
+lt_status lt_reader_step(lt_reader *r, int64_t step, int64_t cursor, int64_t tokens, int64_t length, lt_step_table *t,
+                         lt_error *e);
+
+/* Evaluation: batch b = 0, 1, … of one pass over every document, in an order of its own that no seed and no run
+** changes, so that losses of different runs compare. Ends after `limit` tokens (0: none), the last batch is shorter.
+** `batches` counts them. */
+int64_t lt_reader_eval_batches(const lt_reader *r, int64_t tokens, int64_t limit);
+lt_status lt_reader_eval(lt_reader *r, int64_t batch, int64_t tokens, int64_t length, int64_t limit, lt_step_table *t,
+                         lt_error *e);
+
+#endif
