@@ -7,9 +7,12 @@
 /* clang-format off */
 #define LT_OPS(X)                                                                 \
   /* products */                                                                  \
-  X(matmul)                                                                       \
+  X(matmul)
+
+/* Declared, not yet written: a line moves up when its operation lands. */
+#define LT_OPS_COMING(X)                                                                 \
   /* element-wise */                                                              \
-  X(add) X(sub) X(mul) X(div) X(maximum) X(minimum) X(greater) X(equal)           \
+  X(add) X(sub) X(mul) X(div) X(maximum) X(minimum) X(greater) X(equal) \
   X(neg) X(abs) X(square) X(sqrt) X(rsqrt) X(reciprocal) X(exp) X(log)            \
   X(tanh) X(sigmoid) X(silu) X(relu) X(sign) X(scale) X(cast) X(fill) X(add_n)    \
   /* reductions */                                                                \
@@ -39,6 +42,7 @@
 
 #define LT_OP_DECLARE(name) extern const lt_op lt_op_##name;
 LT_OPS(LT_OP_DECLARE)
+LT_OPS_COMING(LT_OP_DECLARE)
 #undef LT_OP_DECLARE
 
 #endif

@@ -1,0 +1,159 @@
+/* sandbox.c: a recipe state's walls: memory cap, watchdog, and where `require` may look.
+** The environment itself is put together in lua/ltrain/sandbox.lua, by code that recipes cannot reach. A count hook
+** ends what outlives its CPU time; once it has spoken it speaks at every instruction, so nothing can go on by catching.
+** This LuaJIT does not collect when an allocation fails: the hook collects early, above half the cap. */
+#include "script/bridge.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+/* ---- Memory ---- */
+
+void *lt_lua_alloc(void *context, void *p, size_t old_bytes, size_t bytes) {
+  lt_script *s = context;
+  if (bytes == 0) {
+    free(p);
+    s->bytes -= old_bytes;
+    return NULL;
+  }
+  if (bytes > old_bytes && bytes - old_bytes > s->cap - s->bytes) return NULL;
+  void *q = realloc(p, bytes);
+  if (q) s->bytes = s->bytes - old_bytes + bytes;
+  return q;
+}
+
+/* ---- Time ---- */
+
+#define HOOK_COUNT 2000 /* instructions between looks at the clock: some 10 us */
+
+static double cpu_now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void hook(lua_State *L, lua_Debug *ar) {
+  (void)ar;
+  lt_script *s = lt_lua_script(L);
+  if (s->bytes > s->cap / 2 && s->bytes > s->collect_at) {
+    lua_gc(L, LUA_GCCOLLECT, 0);
+    s->collect_at = s->bytes + s->cap / 16;
+  }
+  if (!s->expired && cpu_now() < s->cpu_end) return;
+  if (!s->expired) lua_sethook(L, hook, LUA_MASKCOUNT, 1);
+  s->expired = true;
+  lt_lua_fail(L, "%s took more than %g s of processor time and was ended", s->watched, s->cpu_limit);
+}
+
+void lt_lua_watch(lt_script *s, const char *what, double cpu_seconds) {
+  s->watched = what;
+  s->cpu_limit = cpu_seconds;
+  s->cpu_end = cpu_now() + cpu_seconds;
+  s->expired = false;
+  lua_sethook(s->L, hook, LUA_MASKCOUNT, HOOK_COUNT);
+}
+
+void lt_lua_unwatch(lt_script *s) { lua_sethook(s->L, NULL, 0, 0); }
+
+/* ---- Loading ---- */
+
+/* load_module(path, environment or nil) → the chunk, or nil when there is no such file. Text only. */
+static int load_module(lua_State *L) {
+  const char *path = luaL_checkstring(L, 1);
+  if (access(path, R_OK) != 0) return 0;
+  if (luaL_loadfilex(L, path, "t") != 0) return lua_error(L);
+  if (lua_istable(L, 2)) {
+    lua_pushvalue(L, 2);
+    lua_setfenv(L, -2);
+  }
+  return 1;
+}
+
+/* Our own modules, with the library's globals: require "ltrain.nn" in the modules themselves. */
+static int require_ours(lua_State *L) {
+  const char *name = luaL_checkstring(L, 1);
+  lua_settop(L, 1);
+  lua_getfield(L, LUA_REGISTRYINDEX, "ltrain.loaded");
+  lua_getfield(L, 2, name);
+  if (!lua_isnil(L, 3)) return 1;
+  lua_pop(L, 1);
+  for (const char *p = name; *p; p++)
+    if (!islower((unsigned char)*p) && *p != '.' && *p != '_') return lt_lua_fail(L, "module '%s' not found", name);
+  char path[1400], file[256];
+  snprintf(file, sizeof file, "%s", name);
+  for (char *p = file; *p; p++)
+    if (*p == '.') *p = '/';
+  const char *dir = lt_lua_script(L)->lua_dir;
+  snprintf(path, sizeof path, "%s/%s.lua", dir, file);
+  if (access(path, R_OK) != 0) snprintf(path, sizeof path, "%s/%s/init.lua", dir, file);
+  if (access(path, R_OK) != 0) return lt_lua_fail(L, "module '%s' not found", name);
+  if (luaL_loadfilex(L, path, "t") != 0) return lua_error(L);
+  lua_pushvalue(L, 1);
+  lua_call(L, 1, 1);
+  lua_pushvalue(L, -1);
+  lua_setfield(L, 2, name);
+  return 1;
+}
+
+static int recipe_dir(lua_State *L) {
+  lua_pushstring(L, lt_lua_script(L)->recipe_dir);
+  return 1;
+}
+
+static int expired(lua_State *L) {
+  lua_pushboolean(L, lt_lua_script(L)->expired);
+  return 1;
+}
+
+static int print(lua_State *L) {
+  size_t n;
+  const char *s = luaL_checklstring(L, 1, &n);
+  fwrite(s, 1, n, stderr);
+  return 0;
+}
+
+/* ---- Opening ---- */
+
+static void open_library(lua_State *L, lua_CFunction open, const char *name) {
+  lua_pushcfunction(L, open);
+  lua_pushstring(L, name);
+  lua_call(L, 1, 0);
+}
+
+void lt_lua_open_sandbox(lua_State *L, lua_CFunction open_core) {
+  lua_gc(L, LUA_GCSETPAUSE, 110);
+  open_library(L, luaopen_base, "");
+  open_library(L, luaopen_table, LUA_TABLIBNAME);
+  open_library(L, luaopen_string, LUA_STRLIBNAME);
+  open_library(L, luaopen_math, LUA_MATHLIBNAME);
+  open_library(L, luaopen_bit, LUA_BITLIBNAME);
+  static const char *const gone[] = {"dofile", "loadfile", "load", "loadstring", "newproxy", "collectgarbage", NULL};
+  for (int i = 0; gone[i]; i++) {
+    lua_pushnil(L);
+    lua_setglobal(L, gone[i]);
+  }
+  lua_pushcfunction(L, require_ours);
+  lua_setglobal(L, "require");
+
+  lua_newtable(L);
+  lua_pushcfunction(L, open_core);
+  lua_call(L, 0, 1);
+  lua_setfield(L, -2, "ltrain.core");
+  static const luaL_Reg walls[] = {
+      {"load_module", load_module}, {"recipe_dir", recipe_dir}, {"expired", expired}, {"print", print}, {NULL, NULL}};
+  lua_newtable(L);
+  luaL_register(L, NULL, walls);
+  lua_setfield(L, -2, "ltrain.walls");
+  lua_setfield(L, LUA_REGISTRYINDEX, "ltrain.loaded");
+
+  lua_pushcfunction(L, require_ours);
+  lua_pushliteral(L, "ltrain.sandbox");
+  lua_call(L, 1, 1);
+  lua_setfield(L, LUA_REGISTRYINDEX, "ltrain.environment");
+}
+
+void lt_lua_push_environment(lua_State *L) { lua_getfield(L, LUA_REGISTRYINDEX, "ltrain.environment"); }

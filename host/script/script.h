@@ -1,0 +1,35 @@
+/* script.h: Lua states as the command line sees them; no Lua type leaves this folder but by name.
+** Two kinds: a recipe state is closed (sandbox, memory cap, watchdog, interpreter only), a script state is open.
+** All Lua runs on the thread that created the state, never inside a step. */
+#ifndef LT_SCRIPT_SCRIPT_H
+#define LT_SCRIPT_SCRIPT_H
+
+#include "core/error.h"
+#include "core/text.h"
+
+#include <stdint.h>
+
+typedef struct lt_script lt_script;
+
+typedef enum lt_script_kind { LT_SCRIPT_OPEN, LT_SCRIPT_RECIPE } lt_script_kind;
+
+lt_status lt_script_create(lt_script_kind kind, lt_script **out, lt_error *e);
+void lt_script_free(lt_script *s);
+
+/* Run a file of ordinary Lua; a first line that starts with # is skipped. argv[0 … argc) become arg[1 …], the path
+** arg[0]. A chunk that returns a number hands it back as *status (0 otherwise). */
+lt_status lt_script_run_file(lt_script *s, const char *path, int argc, const char *const *argv, int *status,
+                             lt_error *e);
+/* Run a piece of text, as `-e` does; values it returns are printed into `out`, tab-separated, one line. */
+lt_status lt_script_run_text(lt_script *s, const char *text, int argc, const char *const *argv, lt_text *out,
+                             lt_error *e);
+/* Where the last error came from, as Lua's stack tells it; "" if there was none. Valid until the next run. */
+const char *lt_script_traceback(const lt_script *s);
+
+/* The folder of our Lua modules: beside the binary, or where the build found it. Owned by the library. */
+const char *lt_script_lua_dir(const lt_script *s);
+
+/* The nearest of a NULL-terminated list to a misspelt word, or NULL: at most a third of its letters and one differ. */
+const char *lt_script_nearest(const char *word, const char *const *list);
+
+#endif

@@ -1,0 +1,258 @@
+/* state.c: making, running and ending Lua states.
+** A script state is luaL_newstate with everything open; a recipe state has our allocator (memory cap), no JIT compiler
+** and only what sandbox.c gives it. Both find the library's Lua modules beside the binary. */
+#include "script/bridge.h"
+
+#include <luajit.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#ifndef LT_LUA_DIR
+#define LT_LUA_DIR "lua"
+#endif
+
+static const char script_key;
+
+lt_script *lt_lua_script(lua_State *L) {
+  lua_pushlightuserdata(L, (void *)(uintptr_t)&script_key);
+  lua_rawget(L, LUA_REGISTRYINDEX);
+  lt_script *s = lua_touserdata(L, -1);
+  lua_pop(L, 1);
+  return s;
+}
+
+/* ---- Where the Lua modules are ---- */
+
+static void find_lua_dir(char *buf, size_t n) {
+  char exe[900];
+  ssize_t length = readlink("/proc/self/exe", exe, sizeof exe - 1);
+  if (length > 0) {
+    exe[length] = 0;
+    char *slash = strrchr(exe, '/');
+    if (slash) *slash = 0;
+    char probe[1024];
+    snprintf(probe, sizeof probe, "%s/lua/ltrain/init.lua", exe);
+    if (access(probe, R_OK) == 0) {
+      snprintf(buf, n, "%s/lua", exe);
+      return;
+    }
+  }
+  snprintf(buf, n, "%s", LT_LUA_DIR);
+}
+
+/* ---- Types ---- */
+
+void lt_lua_type(lua_State *L, const char *name, const luaL_Reg *methods, const luaL_Reg *meta) {
+  luaL_newmetatable(L, name);
+  if (meta) luaL_register(L, NULL, meta);
+  if (methods) {
+    lua_newtable(L);
+    luaL_register(L, NULL, methods);
+    lua_setfield(L, -2, "__index");
+  }
+  lua_pushstring(L, name);
+  lua_setfield(L, -2, "__metatable"); /* getmetatable tells the type and nothing else */
+  lua_pop(L, 1);
+}
+
+/* ---- Protected calls ---- */
+
+static int message_handler(lua_State *L) {
+  lt_script *s = lt_lua_script(L);
+  lt_text_free(&s->traceback);
+  if (s->kind == LT_SCRIPT_OPEN) {
+    luaL_traceback(L, L, NULL, 1);
+    lt_text_add(&s->traceback, "%s", lua_tostring(L, -1));
+    lua_pop(L, 1);
+  }
+  return 1;
+}
+
+lt_status lt_lua_call(lt_script *s, int n_arg, int n_result, lt_status code, lt_error *e) {
+  lua_State *L = s->L;
+  int handler = lua_gettop(L) - n_arg;
+  lua_pushcfunction(L, message_handler);
+  lua_insert(L, handler);
+  int rc = lua_pcall(L, n_arg, n_result, handler);
+  lua_remove(L, handler);
+  if (rc == 0) return LT_OK;
+  if (rc == LUA_ERRMEM)
+    lt_fail(e, code, "Lua ran out of memory%s", s->cap ? " (a recipe may use 256 MiB)" : "");
+  else
+    lt_lua_error(L, -1, code, e);
+  lua_pop(L, 1);
+  return e ? e->code : code;
+}
+
+lt_status lt_lua_protect(lt_script *s, lua_CFunction fn, void *context, lt_error *e) {
+  lt_error own = {0};
+  lua_State *L = s->L;
+  if (!lua_checkstack(L, 8)) return lt_fail(e, LT_FAILED, "the Lua stack is full");
+  lua_pushcfunction(L, fn);
+  lua_pushlightuserdata(L, context);
+  return lt_lua_call(s, 1, 0, LT_RECIPE, e ? e : &own);
+}
+
+/* ---- Opening ---- */
+
+/* The C half of the library: what lua/ltrain/init.lua builds on, as `require "ltrain.core"`. */
+static int open_core(lua_State *L) {
+  lua_newtable(L);
+  lt_lua_open_error(L);
+  lt_lua_open_options(L);
+  lt_lua_open_random(L);
+  // graph
+
+  if (0) {
+  }
+  lua_pushstring(L, lt_version());
+  lua_setfield(L, -2, "version");
+  return 1;
+}
+
+static int open_script(lua_State *L) {
+  lt_script *s = lua_touserdata(L, 1);
+  luaL_openlibs(L);
+  lua_getglobal(L, "package");
+  lua_getfield(L, -1, "path");
+  lua_pushfstring(L, "%s/?.lua;%s/?/init.lua;%s", s->lua_dir, s->lua_dir, lua_tostring(L, -1));
+  lua_setfield(L, -3, "path");
+  lua_getfield(L, -2, "preload");
+  lua_pushcfunction(L, open_core);
+  lua_setfield(L, -2, "ltrain.core");
+  lua_getglobal(L, "require");
+  lua_pushliteral(L, "ltrain");
+  lua_call(L, 1, 1);
+  lua_setglobal(L, "lt");
+  return 0;
+}
+
+static int open_recipe(lua_State *L) {
+  lt_lua_open_sandbox(L, open_core);
+  return 0;
+}
+
+static lua_State *new_state(lt_script *s) {
+  if (s->kind == LT_SCRIPT_OPEN) return luaL_newstate();
+  s->cap = (size_t)256 << 20;
+  return lua_newstate(lt_lua_alloc, s);
+}
+
+lt_status lt_script_create(lt_script_kind kind, lt_script **out, lt_error *e) {
+  *out = NULL;
+  lt_script *s = calloc(1, sizeof *s);
+  if (!s) return lt_fail_memory(e, sizeof *s, "a Lua state");
+  s->kind = kind;
+  s->builder = LUA_NOREF;
+  find_lua_dir(s->lua_dir, sizeof s->lua_dir);
+  s->L = new_state(s);
+  if (!s->L) {
+    free(s);
+    return lt_fail(e, LT_FAILED, "cannot make a Lua state");
+  }
+  lua_pushlightuserdata(s->L, (void *)(uintptr_t)&script_key);
+  lua_pushlightuserdata(s->L, s);
+  lua_rawset(s->L, LUA_REGISTRYINDEX); /* the one unprotected allocation: a few bytes of a fresh state */
+  if (kind == LT_SCRIPT_RECIPE) luaJIT_setmode(s->L, 0, LUAJIT_MODE_ENGINE | LUAJIT_MODE_OFF);
+  lt_status st = lt_lua_protect(s, kind == LT_SCRIPT_OPEN ? open_script : open_recipe, s, e);
+  if (st != LT_OK) {
+    lt_script_free(s);
+    return st;
+  }
+  *out = s;
+  return LT_OK;
+}
+
+void lt_script_free(lt_script *s) {
+  if (!s) return;
+  lua_close(s->L);
+  lt_text_free(&s->traceback);
+  free(s);
+}
+
+/* ---- Running ---- */
+
+typedef struct run_call {
+  const char *path, *text;
+  int argc;
+  const char *const *argv;
+  int status;
+  lt_text *out;
+} run_call;
+
+static void set_arg(lua_State *L, const run_call *c) {
+  lua_createtable(L, c->argc, 1);
+  if (c->path) {
+    lua_pushstring(L, c->path);
+    lua_rawseti(L, -2, 0);
+  }
+  for (int i = 0; i < c->argc; i++) {
+    lua_pushstring(L, c->argv[i]);
+    lua_rawseti(L, -2, i + 1);
+  }
+  lua_setglobal(L, "arg");
+}
+
+static int run_file(lua_State *L) {
+  run_call *c = lua_touserdata(L, 1);
+  set_arg(L, c);
+  if (luaL_loadfile(L, c->path) != 0) return lua_error(L);
+  for (int i = 0; i < c->argc; i++) lua_pushstring(L, c->argv[i]);
+  lua_call(L, c->argc, 1);
+  c->status = lua_isnumber(L, -1) ? (int)lua_tointeger(L, -1) : 0;
+  return 0;
+}
+
+/* Load "return TEXT" first, so that an expression shows its value. */
+static void load_text(lua_State *L, const char *text) {
+  lua_pushfstring(L, "return %s", text);
+  if (luaL_loadbuffer(L, lua_tostring(L, -1), lua_objlen(L, -1), "=(command line)") == 0) return;
+  lua_pop(L, 1);
+  if (luaL_loadbuffer(L, text, strlen(text), "=(command line)") != 0) lua_error(L);
+}
+
+static int run_text(lua_State *L) {
+  run_call *c = lua_touserdata(L, 1);
+  set_arg(L, c);
+  load_text(L, c->text);
+  int base = lua_gettop(L) - 1;
+  lua_call(L, 0, LUA_MULTRET);
+  int n = lua_gettop(L) - base;
+  for (int i = 1; i <= n; i++) {
+    lua_getglobal(L, "tostring");
+    lua_pushvalue(L, base + i);
+    lua_call(L, 1, 1);
+    lt_text_add(c->out, "%s%s", i > 1 ? "\t" : "", lua_tostring(L, -1));
+    lua_pop(L, 1);
+  }
+  if (n) lt_text_add(c->out, "\n");
+  return 0;
+}
+
+static lt_status run(lt_script *s, lua_CFunction fn, run_call *c, lt_error *e) {
+  lt_text_free(&s->traceback);
+  lt_error own = {0};
+  lua_pushcfunction(s->L, fn);
+  lua_pushlightuserdata(s->L, c);
+  return lt_lua_call(s, 1, 0, LT_FAILED, e ? e : &own);
+}
+
+lt_status lt_script_run_file(lt_script *s, const char *path, int argc, const char *const *argv, int *status,
+                             lt_error *e) {
+  run_call c = {.path = path, .argc = argc, .argv = argv};
+  lt_status st = run(s, run_file, &c, e);
+  *status = c.status;
+  return st;
+}
+
+lt_status lt_script_run_text(lt_script *s, const char *text, int argc, const char *const *argv, lt_text *out,
+                             lt_error *e) {
+  run_call c = {.text = text, .argc = argc, .argv = argv, .out = out};
+  return run(s, run_text, &c, e);
+}
+
+const char *lt_script_traceback(const lt_script *s) { return s->traceback.s ? s->traceback.s : ""; }
+const char *lt_script_lua_dir(const lt_script *s) { return s->lua_dir; }
