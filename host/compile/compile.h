@@ -18,6 +18,14 @@ typedef enum lt_checkpoint_kind {
   LT_CHECKPOINT_LAYERS /* recompute whole layers: scopes matching `layer *` keep only what enters them */
 } lt_checkpoint_kind;
 
+/* What time is predicted from; the defaults stand for a plain CPU core. */
+typedef struct lt_machine {
+  double flops; /* a second */
+  double bytes; /* memory, a second */
+  double link;  /* between ranks, bytes a second */
+  double start; /* seconds an item costs in any case */
+} lt_machine;
+
 typedef struct lt_plan_options {
   lt_mesh_spec mesh;
   int32_t world;
@@ -27,17 +35,18 @@ typedef struct lt_plan_options {
   int32_t layers; /* layers recomputed, the first ones; -1: as few as the budget needs (none without one) */
   bool backward;  /* false: forward only, for evaluation */
   lt_data_bounds data;
+  lt_machine machine; /* zeros: the defaults */
 } lt_plan_options;
 
 typedef struct lt_plan { /* the result of the plan loop, the same on all ranks */
   lt_mesh mesh;
   lt_data_bounds data;
+  lt_machine machine;
   int32_t units;
   int32_t layers_recomputed;
-  int64_t peak;    /* the largest arena of any rank, bytes */
-  double seconds;  /* predicted for a step */
-  uint64_t hash;   /* of graph, placements, schedule order and sizes of all ranks */
-  lt_graph *graph; /* placed; owned by the program */
+  int64_t peak;   /* the largest arena of any rank, bytes */
+  double seconds; /* predicted for a step */
+  uint64_t hash;  /* of graph, placements, schedule order and sizes of all ranks */
 } lt_plan;
 
 typedef struct lt_program { /* a compiled step */
@@ -54,6 +63,9 @@ lt_status lt_pass_lower(lt_graph *g, const lt_plan *plan, int32_t rank, lt_sched
 lt_status lt_pass_order(lt_schedule *s, lt_error *e);
 lt_status lt_pass_memory(lt_schedule *s, lt_error *e);
 lt_status lt_pass_verify(lt_schedule *const *s, int32_t world, lt_error *e);
+
+/* Layers a graph has: one more than the largest N of a scope "layer N…". */
+int32_t lt_checkpoint_layers(const lt_graph *g);
 
 /* Builds the graph afresh for a plan candidate: tokens of a unit may differ. */
 typedef lt_status (*lt_build_fn)(void *context, lt_graph *g, lt_error *e);
@@ -72,8 +84,8 @@ lt_status lt_compile_stage(lt_dtype real, lt_build_fn build, void *context, cons
                            int32_t rank, lt_text *out, lt_error *e);
 const char *const *lt_stage_names(void); /* NULL-terminated */
 
-/* Used by several passes. */
-int64_t lt_plan_token_bound(void *plan /* const lt_plan * */, int32_t dp, int32_t sp, int32_t unit);
+/* Used by several passes. The most tokens part (dp, sp) of a unit can hold; -1 sums over an axis. `plan`: const lt_plan *. */
+int64_t lt_plan_token_bound(void *plan, int32_t dp, int32_t sp, int32_t unit);
 /* Local extents of a value on a rank, as expressions. */
 void lt_plan_local(lt_graph *g, const lt_plan *plan, const lt_coords *c, lt_value v, int32_t unit,
                    lt_operand_plan *out);

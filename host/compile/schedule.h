@@ -71,7 +71,8 @@ typedef struct lt_schedule {
   LT_VEC(lt_group_plan) group;
   LT_VEC(lt_size) count;
   LT_VEC(int32_t) wait;
-  int32_t *state_buffer; /* [graph->state.n] */
+  int32_t *state_buffer; /* [graph->state.n]; LT_NONE: the schedule never touches it */
+  int32_t *clock; /* [items][LT_LANES]: when item i starts, items of lane m up to clock[i][m] have ended; order pass */
   int64_t args_bytes;
   int64_t state_bytes; /* persistent, at the start of the arena */
   int64_t arena_bytes; /* planned peak: the arena is exactly this large */

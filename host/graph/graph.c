@@ -51,6 +51,7 @@ void lt_graph_free(lt_graph *g) {
   lt_vec_free(&g->node);
   lt_vec_free(&g->state);
   lt_vec_free(&g->control);
+  lt_vec_free(&g->want);
   lt_vec_free(&g->strings);
   free(g);
 }
@@ -207,6 +208,17 @@ lt_value lt_graph_gradient(lt_graph *g, int32_t param) {
     g->state.at[param].grad = grad;
   }
   return g->state.at[g->state.at[param].grad].last;
+}
+
+void lt_graph_want(lt_graph *g, lt_value of, const char *name) {
+  if (g->failed || of == LT_NONE) return;
+  lt_want *w = lt_vec_push(&g->want);
+  if (!w) {
+    graph_fail_memory(g, sizeof *w);
+    return;
+  }
+  w->of = of;
+  w->output = lt_graph_intern(g, name);
 }
 
 int32_t lt_graph_find_state(const lt_graph *g, const char *name) {

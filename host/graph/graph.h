@@ -89,6 +89,11 @@ typedef struct lt_control { /* a named scalar that steers a step; read when an i
   double value; /* default */
 } lt_control;
 
+typedef struct lt_want { /* the gradient of a value of the forward pass, asked for as an output */
+  lt_value of;
+  const char *output;
+} lt_want;
+
 typedef struct lt_graph {
   lt_dtype real; /* what it computes in: LT_F32 or LT_F64 */
   lt_sizes sizes;
@@ -97,6 +102,7 @@ typedef struct lt_graph {
   LT_VEC(lt_node) node;
   LT_VEC(lt_state) state;
   LT_VEC(lt_control) control;
+  LT_VEC(lt_want) want;
   lt_value loss; /* the scalar to differentiate, LT_NONE: none */
   /* what new nodes get */
   lt_phase phase;
@@ -133,6 +139,8 @@ lt_value lt_graph_read(lt_graph *g, int32_t state);
 /* The accumulated gradient of a parameter, summed over units: created on the first call, as state "grad/<name>".
 ** Read in the update phase; the differentiate pass makes it true. */
 lt_value lt_graph_gradient(lt_graph *g, int32_t param);
+/* Ask for the gradient of the loss by a forward value, as the output `name`; the differentiate pass emits it. */
+void lt_graph_want(lt_graph *g, lt_value of, const char *name);
 int32_t lt_graph_find_state(const lt_graph *g, const char *name);
 
 /* Declare a control, or find it again. Returns its index. */
