@@ -41,36 +41,38 @@ void LT_CPU(unary)(const lt_unary_args *a) {
 
 #define LT_OPERANDS_MAX 3
 
-/* The same loop nest with fewer, longer dimensions: drops extents of 1 and merges dimension d into d + 1 where every
-** operand steps over it without a gap. Order of elements is kept. Returns 0 if the nest is empty. */
+/* A loop nest over several arrays, each with its own strides. */
 typedef struct strided {
   int64_t dim[LT_STRIDED_RANK];
   int64_t stride[LT_OPERANDS_MAX][LT_STRIDED_RANK];
   int operands;
-  int64_t rows; /* of the last dimension */
+  int64_t rows; /* runs of the last dimension, once merged */
 } strided;
 
-static int64_t strided_merge(strided *s) {
-  int at = LT_STRIDED_RANK - 1; /* the dimension being grown */
-  for (int d = at; d >= 0; d--) {
-    if (!s->dim[d]) return 0;
+static int strided_fits(const strided *s, int outer, int inner) {
+  for (int o = 0; o < s->operands; o++) {
+    if (s->stride[o][outer] != s->stride[o][inner] * s->dim[inner]) return 0;
   }
+  return 1;
+}
+
+/* The same nest with fewer, longer dimensions: drops extents of 1, and merges an outer dimension into an inner one where
+** every operand steps from one to the next without a gap. Order is kept. Returns the number of elements. */
+static int64_t strided_merge(strided *s) {
+  int at = LT_STRIDED_RANK - 1; /* the dimension that grows */
   for (int d = at - 1; d >= 0; d--) {
     if (s->dim[d] == 1) continue;
-    int fits = 1, fresh = s->dim[at] == 1;
-    for (int o = 0; o < s->operands; o++) fits &= s->stride[o][d] == s->stride[o][at] * s->dim[at];
-    if (!fits && !fresh) at--;
-    for (int o = 0; o < s->operands; o++) {
-      if (!fits || fresh) s->stride[o][at] = s->stride[o][d];
+    if (s->dim[at] != 1 && strided_fits(s, d, at)) {
+      s->dim[at] *= s->dim[d];
+      continue;
     }
-    s->dim[at] = fits && !fresh ? s->dim[at] * s->dim[d] : s->dim[d];
+    if (s->dim[at] != 1) at--;
+    s->dim[at] = s->dim[d];
+    for (int o = 0; o < s->operands; o++) s->stride[o][at] = s->stride[o][d];
   }
-  s->rows = 1;
-  for (int d = 0; d < LT_STRIDED_RANK - 1; d++) {
-    if (d < at) s->dim[d] = 1;
-    s->rows *= s->dim[d];
-  }
-  return s->rows * s->dim[LT_STRIDED_RANK - 1];
+  while (at > 0) s->dim[--at] = 1;
+  s->rows = s->dim[0] * s->dim[1] * s->dim[2];
+  return s->rows * s->dim[3];
 }
 
 /* Element offset of the row'th run of the last dimension in operand o. */

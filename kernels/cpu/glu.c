@@ -43,8 +43,10 @@ void LT_CPU(gelu_backward)(const lt_gelu_backward_args *a) {
   const real *x = a->x, *dy = a->dy;
   real *dx = a->dx;
   LT_EACH(a->n) for (int64_t i = 0; i < a->n; i++) {
-    real v = gelu_bound(x[i]), w = gelu_argument(v), s = lt_sigmoid(w);
+    real v = gelu_bound(x[i]), w = gelu_argument(v);
+    /* s(w) and s(w) s(-w) from one exponential that cannot overflow. */
+    real e = lt_exp(-lt_abs(w)), one = (real)1 / ((real)1 + e), s = w < (real)0 ? e * one : one;
     real slope = (real)LT_GELU_SLOPE * ((real)1 + (real)(3 * LT_GELU_CUBIC) * v * v);
-    dx[i] = dy[i] * (s + v * s * lt_sigmoid(-w) * slope);
+    dx[i] = dy[i] * (s + v * (e * one * one) * slope);
   }
 }

@@ -6,6 +6,7 @@
 
 #include "kernels/cpu/cpu.h"
 
+#include <math.h>
 #include <stdint.h>
 
 #define LT_FORK_MIN  32768 /* elements below which a loop stays on the calling thread: a fork costs about as much */
@@ -42,6 +43,22 @@ static inline double lt_dot(const real *x, const real *y, int64_t n) {
   }
   for (int l = 0; i < n; i++, l++) lane[l] += (double)x[i] * (double)y[i];
   return lt_lanes_add(lane);
+}
+
+/* The larger, or NaN if either is. */
+static inline real lt_larger(real m, real v) { return v > m || v != v ? v : m; }
+
+/* The largest of x, NaN if it holds one, -inf if it is empty. */
+static inline real lt_max(const real *x, int64_t n) {
+  real lane[LT_LANES], m = -(real)INFINITY;
+  int64_t i = 0;
+  for (int l = 0; l < LT_LANES; l++) lane[l] = m;
+  for (; i + LT_LANES <= n; i += LT_LANES) {
+    for (int l = 0; l < LT_LANES; l++) lane[l] = lt_larger(lane[l], x[i + l]);
+  }
+  for (int l = 0; i < n; i++, l++) lane[l] = lt_larger(lane[l], x[i]);
+  for (int l = 0; l < LT_LANES; l++) m = lt_larger(m, lane[l]);
+  return m;
 }
 
 /* y[c] = scale * sum over i of x[i * stride + c], c < width <= LT_COLUMNS: each column from the top down. */

@@ -9,21 +9,6 @@
 
 #define LT_SLICES 64
 
-/* The larger, or NaN if either is. */
-static inline real larger(real m, real v) { return v > m || v != v ? v : m; }
-
-static real row_max(const real *x, int64_t n) {
-  real lane[LT_LANES], m = -(real)INFINITY;
-  for (int l = 0; l < LT_LANES; l++) lane[l] = m;
-  int64_t i = 0;
-  for (; i + LT_LANES <= n; i += LT_LANES) {
-    for (int l = 0; l < LT_LANES; l++) lane[l] = larger(lane[l], x[i + l]);
-  }
-  for (int l = 0; i < n; i++, l++) lane[l] = larger(lane[l], x[i]);
-  for (int l = 0; l < LT_LANES; l++) m = larger(m, lane[l]);
-  return m;
-}
-
 /* Sum of a long row; the slices depend on n alone. */
 static double sliced_sum(const real *x, int64_t n) {
   double part[LT_SLICES], sum = 0;
@@ -46,7 +31,7 @@ static void reduce_rows(const lt_reduce_args *a) {
   }
   LT_ROWS(a->outer * n)
   for (int64_t o = 0; o < a->outer; o++) {
-    y[o] = a->kind == LT_REDUCE_SUM ? (real)(a->scale * lt_sum(x + o * n, n)) : row_max(x + o * n, n);
+    y[o] = a->kind == LT_REDUCE_SUM ? (real)(a->scale * lt_sum(x + o * n, n)) : lt_max(x + o * n, n);
   }
 }
 
@@ -54,7 +39,7 @@ static void columns_max(const real *x, int64_t n, int64_t stride, real *y, int64
   real m[LT_COLUMNS];
   for (int64_t c = 0; c < width; c++) m[c] = -(real)INFINITY;
   for (int64_t i = 0; i < n; i++) {
-    for (int64_t c = 0; c < width; c++) m[c] = larger(m[c], x[i * stride + c]);
+    for (int64_t c = 0; c < width; c++) m[c] = lt_larger(m[c], x[i * stride + c]);
   }
   for (int64_t c = 0; c < width; c++) y[c] = m[c];
 }

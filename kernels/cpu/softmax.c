@@ -12,8 +12,7 @@ void LT_CPU(softmax)(const lt_softmax_args *a) {
   for (int64_t r = 0; r < a->rows; r++) {
     const real *x = (const real *)a->x + r * width;
     real *y = (real *)a->y + r * width;
-    real m = -(real)INFINITY;
-    for (int64_t i = 0; i < width; i++) m = x[i] > m ? x[i] : m; /* NaN comes back through exp */
+    const real m = lt_max(x, width);
 #pragma omp simd
     for (int64_t i = 0; i < width; i++) y[i] = lt_exp(x[i] - m);
     const real scale = (real)(1 / lt_sum(y, width));

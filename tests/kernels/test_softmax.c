@@ -82,7 +82,7 @@ int main(void) {
       for (int h = 0; h < COUNT(heights); h++) {
         forward(reals[t], heights[h], widths[w], 1, 0);
         forward(reals[t], heights[h], widths[w], 30, 500);
-        backward(reals[t], heights[h], widths[w]);
+        if (widths[w] <= 129) backward(reals[t], heights[h], widths[w]); /* the reference takes rows x width^2 */
       }
     }
     forward(reals[t], 3, 0, 1, 0);
