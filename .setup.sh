@@ -2,7 +2,7 @@
 # .setup.sh: what tests/run and recipes/run share: install what is missing, configure, build.
 # Sourced, never run; expects `set -euo pipefail` and the caller's $root. Asks apt only when something is missing.
 
-lt_packages_build="cmake ninja-build make gcc libc6-dev pkg-config libluajit-5.1-dev libjansson-dev libopenblas-serial-dev
+lt_packages_build="cmake ninja-build make gcc libc6-dev pkg-config libluajit-5.1-dev libjansson-dev libopenblas-openmp-dev
   libedit-dev"
 lt_packages_test="lua-busted"
 

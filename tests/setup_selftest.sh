@@ -44,10 +44,10 @@ if [ -s "$work/calls" ] || [ -s "$work/out" ]; then fail "nothing is missing, ye
 
 # The build itself: every missing package in one message.
 if PKG_CONFIG_LIBDIR=$work cmake -S "$root" -B "$work/a" -DLT_TESTS=OFF -DLT_MPI=OFF \
-  -DCMAKE_IGNORE_PATH="$(echo /usr/lib/*/openblas-serial)" > "$work/out" 2>&1; then
+  -DCMAKE_IGNORE_PATH="$(echo /usr/lib/*/openblas-openmp)" > "$work/out" 2>&1; then
   fail "missing libraries must fail"
 fi
-for package in libluajit-5.1-dev libjansson-dev libopenblas-serial-dev; do
+for package in libluajit-5.1-dev libjansson-dev libopenblas-openmp-dev; do
   grep -q "^ *apt-get install .*$package" "$work/out" || fail "$package is not named: $(cat "$work/out")"
 done
 

@@ -99,7 +99,7 @@ static void attend(const lt_attention_args *a, int64_t block, lt_tile *t) {
 void LT_CPU(attention)(const lt_attention_args *a) {
   const lt_cut cut = lt_cut_rows(a->r.rows_q, a->r.block_q);
   const int64_t tasks = cut.tiles * a->r.heads;
-#pragma omp parallel for schedule(dynamic)
+#pragma omp parallel for schedule(dynamic) if (tasks > 1)
   for (int64_t task = tasks - 1; task >= 0; task--) { /* late queries see most */
     lt_tile t = {.r = &a->r, .head = task % a->r.heads};
     t.kv_head = lt_kv_head(&a->r, t.head);

@@ -3,14 +3,14 @@
 #include "core/arena.h"
 #include "kernels/kernels.h"
 
+#include <cblas.h>
 #include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* A typed kernel behind the untyped table entry: a cast of the function pointer would be undefined.
-** Weak only until every family has landed. */
+/* A typed kernel behind the untyped table entry: a cast of the function pointer would be undefined. */
 #define LT_ENTRY(name, suffix)                                                                                         \
-  __attribute__((weak)) void lt_cpu_##name##_##suffix(const lt_##name##_args *a);                                      \
+  void lt_cpu_##name##_##suffix(const lt_##name##_args *a);                                                            \
   static void name##_##suffix(const void *args, lt_stream *stream) {                                                   \
     (void)stream;                                                                                                      \
     lt_cpu_##name##_##suffix(args);                                                                                    \
@@ -52,7 +52,11 @@ static const lt_device cpu = {
     .memory_free = memory_free,
 };
 
-const lt_device *lt_device_cpu(void) { return &cpu; }
+const lt_device *lt_device_cpu(void) {
+  /* Threads are ours: whatever OpenBLAS is called with, it answers on the thread that called. */
+  if (openblas_get_num_threads() != 1) openblas_set_num_threads(1);
+  return &cpu;
+}
 
 const char *lt_kernel_name(lt_kernel k) { return (unsigned)k < LT_KERNEL_COUNT ? names[k] : "?"; }
 

@@ -2,7 +2,7 @@
 ** Tiles: forward by rows. Backward by slices of SLICE columns, each of which walks all rows in order: no two threads
 ** write one element, and the order of every sum is that of the rows whatever the thread count.
 ** Cost: 2 rows width elements moved forward, (vocab + 3 rows) width backward. */
-#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/loops.h"
 
 #include <string.h>
 
@@ -11,7 +11,7 @@
 void LT_CPU(embedding)(const lt_embedding_args *a) {
   const size_t bytes = (size_t)a->width * sizeof(real);
   if (!bytes) return;
-#pragma omp parallel for schedule(static)
+  LT_ROWS(a->rows * a->width)
   for (int64_t i = 0; i < a->rows; i++) {
     int64_t id = (int64_t)a->id[i] - a->first;
     real *y = (real *)a->y + i * a->width;
@@ -24,7 +24,7 @@ void LT_CPU(embedding)(const lt_embedding_args *a) {
 
 void LT_CPU(embedding_backward)(const lt_embedding_backward_args *a) {
   const int64_t slices = (a->width + SLICE - 1) / SLICE;
-#pragma omp parallel for schedule(static)
+  LT_ROWS((a->rows + a->vocab) * a->width)
   for (int64_t s = 0; s < slices; s++) {
     const int64_t from = s * SLICE, n = a->width - from < SLICE ? a->width - from : SLICE;
     real *table = (real *)a->dtable + from;

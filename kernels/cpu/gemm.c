@@ -1,7 +1,6 @@
 /* gemm.c: batched matrix products, C[i] = alpha op(A[i]) op(B[i]) + beta C[i].
 ** Tiles: C is cut into rectangles whose size depends on the shape alone, so that no bit depends on the number of
-** threads; each is one product over the whole of k by OpenBLAS (its serial build: threads are ours), tiny ones by
-*loops.
+** threads; each is one product over the whole of k: by OpenBLAS on the calling thread, tiny ones by loops.
 ** Cost: 2 m n k operations a matrix; each tile reads its strips of A and B once: (rows + columns) k elements. */
 #include "kernels/cpu/product.h"
 

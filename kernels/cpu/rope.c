@@ -4,7 +4,7 @@
 ** Tiles: PAIRS frequencies at a time, then rows over threads. Cost: one sine and cosine in double a row and pair,
 *shared
 ** by the heads; 6 operations and 4 elements moved a head and pair. */
-#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/loops.h"
 
 #include <math.h>
 
@@ -57,7 +57,7 @@ void LT_CPU(rope)(const lt_rope_args *a) {
     double freq[PAIRS];
     const int64_t count = a->dim / 2 - first < PAIRS ? a->dim / 2 - first : PAIRS;
     for (int64_t i = 0; i < count; i++) freq[i] = frequency(a, first + i);
-#pragma omp parallel for schedule(static)
+    LT_ROWS(a->rows * a->heads * count)
     for (int64_t row = 0; row < a->rows; row++) turn_row(a, row, freq, first, count, length);
   }
 }
