@@ -13,27 +13,28 @@ void LT_CPU(unary)(const lt_unary_args *a) {
   const int64_t n = a->n;
   const real alpha = (real)a->alpha, beta = (real)a->beta;
 
-#define LT_MAP(expression)                                                                                             \
-  LT_EACH(n) for (int64_t i = 0; i < n; i++) {                                                                         \
+  /* `each` is LT_EACH, or LT_ROWS for what no vector unit does. */
+#define LT_MAP(each, expression)                                                                                       \
+  each(n) for (int64_t i = 0; i < n; i++) {                                                                            \
     real v = x[i];                                                                                                     \
     y[i] = (expression);                                                                                               \
   }                                                                                                                    \
   break
   switch (a->kind) {
-  case LT_UNARY_NEG: LT_MAP(-v);
-  case LT_UNARY_ABS: LT_MAP(lt_abs(v));
-  case LT_UNARY_SQUARE: LT_MAP(v * v);
-  case LT_UNARY_SQRT: LT_MAP(lt_sqrt(v));
-  case LT_UNARY_RSQRT: LT_MAP((real)1 / lt_sqrt(v));
-  case LT_UNARY_RECIPROCAL: LT_MAP((real)1 / v);
-  case LT_UNARY_EXP: LT_MAP(lt_exp(v));
-  case LT_UNARY_LOG: LT_MAP(lt_log(v));
-  case LT_UNARY_TANH: LT_MAP(lt_tanh(v));
-  case LT_UNARY_SIGMOID: LT_MAP(lt_sigmoid(v));
-  case LT_UNARY_SILU: LT_MAP(v * lt_sigmoid(v));
-  case LT_UNARY_RELU: LT_MAP(v < (real)0 ? (real)0 : v); /* so that NaN stays */
-  case LT_UNARY_SIGN: LT_MAP((real)((v > (real)0) - (v < (real)0)));
-  case LT_UNARY_SCALE: LT_MAP(alpha * v + beta);
+  case LT_UNARY_NEG: LT_MAP(LT_EACH, -v);
+  case LT_UNARY_ABS: LT_MAP(LT_EACH, lt_abs(v));
+  case LT_UNARY_SQUARE: LT_MAP(LT_EACH, v * v);
+  case LT_UNARY_SQRT: LT_MAP(LT_EACH, lt_sqrt(v));
+  case LT_UNARY_RSQRT: LT_MAP(LT_EACH, (real)1 / lt_sqrt(v));
+  case LT_UNARY_RECIPROCAL: LT_MAP(LT_EACH, (real)1 / v);
+  case LT_UNARY_EXP: LT_MAP(LT_EACH, lt_exp(v));
+  case LT_UNARY_LOG: LT_MAP(LT_ROWS, lt_log(v));
+  case LT_UNARY_TANH: LT_MAP(LT_EACH, lt_tanh(v));
+  case LT_UNARY_SIGMOID: LT_MAP(LT_EACH, lt_sigmoid(v));
+  case LT_UNARY_SILU: LT_MAP(LT_EACH, v * lt_sigmoid(v));
+  case LT_UNARY_RELU: LT_MAP(LT_EACH, v < (real)0 ? (real)0 : v); /* so that NaN stays */
+  case LT_UNARY_SIGN: LT_MAP(LT_EACH, (real)((v > (real)0) - (v < (real)0)));
+  case LT_UNARY_SCALE: LT_MAP(LT_EACH, alpha * v + beta);
   case LT_UNARY_COUNT: break;
   }
 #undef LT_MAP
@@ -201,8 +202,6 @@ void LT_CPU(cast)(const lt_cast_args *a) {
   LT_CONVERT(LT_F64, double, LT_F32, float)
   LT_CONVERT(LT_I32, int32_t, LT_F32, float)
   LT_CONVERT(LT_I32, int32_t, LT_F64, double)
-  LT_CONVERT(LT_I32, int32_t, LT_I64, int64_t)
-  LT_CONVERT(LT_I64, int64_t, LT_I32, int32_t)
   LT_CONVERT(LT_U8, uint8_t, LT_F32, float)
   LT_CONVERT(LT_U8, uint8_t, LT_I32, int32_t)
 #undef LT_CONVERT
