@@ -15,6 +15,7 @@
 #include "kernels/op/embedding.h"
 #include "kernels/op/gemm.h"
 #include "kernels/op/glu.h"
+#include "kernels/op/join.h"
 #include "kernels/op/loss.h"
 #include "kernels/op/norm.h"
 #include "kernels/op/optim.h"
@@ -32,6 +33,8 @@
   X(fill)                                                                                                              \
   X(cast)                                                                                                              \
   X(accumulate)                                                                                                        \
+  X(add_n)                                                                                                             \
+  X(concat)                                                                                                            \
   X(reduce)                                                                                                            \
   X(rmsnorm)                                                                                                           \
   X(rmsnorm_backward)                                                                                                  \

@@ -7,18 +7,22 @@
 /* clang-format off */
 #define LT_OPS(X)                                                                 \
   /* products */                                                                  \
-  X(matmul)
-
-/* Declared, not yet written: a line moves up when its operation lands. */
-#define LT_OPS_COMING(X)                                                                 \
+  X(matmul)                                                                       \
   /* element-wise */                                                              \
-  X(add) X(sub) X(mul) X(div) X(maximum) X(minimum) X(greater) X(equal) \
+  X(add) X(sub) X(mul) X(div) X(maximum) X(minimum) X(greater) X(equal)           \
   X(neg) X(abs) X(square) X(sqrt) X(rsqrt) X(reciprocal) X(exp) X(log)            \
   X(tanh) X(sigmoid) X(silu) X(relu) X(sign) X(scale) X(cast) X(fill) X(add_n)    \
-  /* reductions */                                                                \
-  X(sum) X(max) X(mean)                                                           \
+  /* reductions, and their opposite */                                            \
+  X(sum) X(max) X(mean) X(expand) X(spread)                                       \
+  /* update */                                                                    \
+  X(accumulate)                                                                   \
+  /* inserted by passes */                                                        \
+  X(all_reduce) X(reduce_scatter) X(all_gather) X(all_to_all) X(shard_of) X(partial_of)
+
+/* Declared, not yet written: a line moves up when its operation lands. */
+#define LT_OPS_COMING(X)                                                          \
   /* shape */                                                                     \
-  X(split_dim) X(merge_dims) X(permute) X(slice) X(concat) X(expand)              \
+  X(split_dim) X(merge_dims) X(permute) X(slice) X(concat)                        \
   /* layers */                                                                    \
   X(embedding) X(embedding_backward)                                              \
   X(rmsnorm) X(rmsnorm_backward)                                                  \
@@ -33,11 +37,9 @@
   /* choosing and moving rows */                                                  \
   X(top_k) X(take_last) X(put_last) X(sort_stable) X(gather_rows) X(scatter_rows) \
   /* update */                                                                    \
-  X(accumulate) X(sumsq) X(clip_scale) X(adamw)                                   \
+  X(sumsq) X(clip_scale) X(adamw)                                                 \
   /* borders */                                                                   \
-  X(feed) X(output) X(carry_in) X(carry_out)                                      \
-  /* inserted by passes */                                                        \
-  X(all_reduce) X(reduce_scatter) X(all_gather) X(all_to_all) X(shard_of) X(partial_of)
+  X(feed) X(output) X(carry_in) X(carry_out)
 /* clang-format on */
 
 #define LT_OP_DECLARE(name) extern const lt_op lt_op_##name;
