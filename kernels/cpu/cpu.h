@@ -1,7 +1,16 @@
 /* cpu.h: what every portable kernel file shares: its element type and the name of its functions.
-** Each kernels/cpu/ .c file but device.c is compiled once per real type, with -DLT_REAL=float -DLT_SUFFIX=f32 and
-*-DLT_REAL=double
-** -DLT_SUFFIX=f64; a kernel is `void LT_CPU(name)(const lt_<name>_args *a)`, one for each line of LT_KERNELS. */
+** Each kernels/cpu/ .c file but device.c is compiled twice, with -DLT_REAL=float -DLT_SUFFIX=f32 and -DLT_REAL=double
+** -DLT_SUFFIX=f64; a kernel is `void LT_CPU(name)(const lt_<name>_args *a)`, one for each line of LT_KERNELS.
+**
+** Writing one. The arguments go to the family's header in kernels/op, a line to LT_KERNELS, the function to the file of
+** its family here, which opens with formula, tiles and cost; its test to tests/kernels (harness.h runs it poisoned,
+** guarded, and with one thread against three).
+**   - LT_EACH and LT_ROWS (loops.h) fork only when there is work for it; a kernel allocates nothing.
+**   - Each output has one writer and each sum one order, by extents alone: cut work by rows, columns or fixed chunks,
+**     never by thread. lt_sum, lt_dot, lt_max and lt_columns_sum keep a fixed order, long sums in double.
+**   - exp, tanh and sigmoid are exp.h's and transcend.h's: they vectorise where libm's calls do not.
+**   - A comparison is written so that NaN comes through; a dropped or absent element is chosen away, not multiplied
+**     by 0. An extent of 0 is ordinary. */
 #ifndef LT_KERNELS_CPU_CPU_H
 #define LT_KERNELS_CPU_CPU_H
 
