@@ -72,7 +72,9 @@ typedef struct lt_op {
   const lt_attr_def *attr;
   int32_t n_attr;
   const char *doc;     /* "y = …": one line, for the reference page */
+  const char *inputs;  /* their names, "q k v", for messages and the reference page; NULL: they are counted */
   const int8_t *alias; /* NULL, or for each output the input whose memory it takes (-1: none): in place, or a view */
+  uint64_t shape_only; /* bit i: only the shape of input i is read, never its bytes: it need not be kept or gathered */
 
   /* Outputs from inputs: fill out[0 …] (dtype, rank, dim) and return their number, or -1 after lt_graph_fail. */
   int (*shape)(lt_graph *g, const lt_node *n, lt_value_info *out);

@@ -14,15 +14,6 @@
   X(tanh) X(sigmoid) X(silu) X(relu) X(sign) X(scale) X(cast) X(fill) X(add_n)    \
   /* reductions, and their opposite */                                            \
   X(sum) X(max) X(mean) X(expand) X(spread)                                       \
-  /* update */                                                                    \
-  X(accumulate)                                                                   \
-  /* inserted by passes */                                                        \
-  X(all_reduce) X(reduce_scatter) X(all_gather) X(all_to_all) X(shard_of) X(partial_of)
-
-/* Declared, not yet written: a line moves up when its operation lands. */
-#define LT_OPS_COMING(X)                                                          \
-  /* shape */                                                                     \
-  X(split_dim) X(merge_dims) X(permute) X(slice) X(concat)                        \
   /* layers */                                                                    \
   X(embedding) X(embedding_backward)                                              \
   X(rmsnorm) X(rmsnorm_backward)                                                  \
@@ -37,7 +28,14 @@
   /* choosing and moving rows */                                                  \
   X(top_k) X(take_last) X(put_last) X(sort_stable) X(gather_rows) X(scatter_rows) \
   /* update */                                                                    \
-  X(sumsq) X(clip_scale) X(adamw)                                                 \
+  X(accumulate) X(sumsq) X(clip_scale) X(adamw)                                   \
+  /* inserted by passes */                                                        \
+  X(all_reduce) X(reduce_scatter) X(all_gather) X(all_to_all) X(shard_of) X(partial_of)
+
+/* Declared, not yet written: a line moves up when its operation lands. */
+#define LT_OPS_COMING(X)                                                          \
+  /* shape */                                                                     \
+  X(split_dim) X(merge_dims) X(permute) X(slice) X(concat)                        \
   /* borders */                                                                   \
   X(feed) X(output) X(carry_in) X(carry_out)
 /* clang-format on */

@@ -1,0 +1,178 @@
+/* attention_rows.c: what the attention operations share: attributes, checks of their inputs, labels, the kernel's rows.
+** Heads may be cut apart where the granules of q, k and v keep every query head with the kv head it reads.
+** Shapes: q [rows_q, heads * head_dim], k and v [rows_k, kv_heads * head_dim]. */
+#include "graph/ops/attention_rows.h"
+#include "graph/ops/shared.h"
+
+#include <math.h>
+
+const lt_attr_def lt_attention_attrs[LT_ATTENTION_ATTRS] = {
+    {.name = "head_dim", .type = LT_ATTR_INT, .required = true, .doc = "features of a head"},
+    {.name = "window",
+     .type = LT_ATTR_INT,
+     .doc = "a query sees the last `window` positions, its own included; 0: all"},
+    {.name = "block", .type = LT_ATTR_INT, .number = 64, .doc = "rows of a block of the spans"},
+    {.name = "scale", .type = LT_ATTR_FLOAT, .doc = "of the scores; 0: 1/sqrt(head_dim)"},
+};
+
+/* ---- Shapes ---- */
+
+bool lt_attention_check_tokens(lt_graph *g, const lt_node *n, int at, const lt_dim *q_rows, const lt_dim *k_rows) {
+  for (int i = 0; i < 4; i++) {
+    bool q = i < LT_ATTENTION_K_POSITION;
+    if (!lt_want_input(g, n, at + i, LT_I32, 1, 1)) return false;
+    if (!lt_want_size(g, n, at + i, 0, q ? q_rows : k_rows, q ? "the queries' rows" : "the keys' rows")) return false;
+  }
+  return true;
+}
+
+lt_dim lt_attention_blocks(lt_graph *g, const lt_dim *rows, int64_t block) {
+  lt_dim d = {.granule = 1, .dist = rows->dist};
+  d.size = lt_size_binary(&g->sizes, LT_SIZE_CEILDIV, rows->size, lt_size_const(&g->sizes, block));
+  return d;
+}
+
+static int64_t heads_of(const lt_graph *g, const lt_node *n, int i) {
+  return lt_size_value(&g->sizes, lt_in(g, n, i)->dim[1].size) / lt_attr_int(n, LT_ATTENTION_HEAD_DIM);
+}
+
+static bool check_heads(lt_graph *g, const lt_node *n, int v) {
+  int64_t dim = lt_attr_int(n, LT_ATTENTION_HEAD_DIM), window = lt_attr_int(n, LT_ATTENTION_WINDOW),
+          block = lt_attr_int(n, LT_ATTENTION_BLOCK);
+  double scale = lt_attr_float(n, LT_ATTENTION_SCALE);
+  static const char *const whole[] = {"q does not hold whole heads", "k does not hold whole heads",
+                                      "v does not hold whole heads"};
+  if (!lt_want_that(g, n, dim > 0, "head_dim must be positive", "head_dim >= 1", (double)dim) ||
+      !lt_want_that(g, n, window >= 0, "a window is a number of positions", "window >= 0", (double)window) ||
+      !lt_want_that(g, n, block > 0, "a block is a number of rows", "block >= 1", (double)block) ||
+      !lt_want_that(g, n, scale >= 0, "scale must not be negative", "scale >= 0", scale))
+    return false;
+  for (int i = 0; i <= v; i++) {
+    int64_t width = lt_want_extent(g, n, i, 1);
+    if (width < 0) return false;
+    if (!lt_want_that(g, n, width > 0 && width % dim == 0, whole[i], "a multiple of head_dim", (double)width))
+      return false;
+  }
+  int64_t heads = heads_of(g, n, LT_ATTENTION_Q), kv_heads = heads_of(g, n, LT_ATTENTION_K);
+  return lt_want_that(g, n, heads % kv_heads == 0, "query heads do not divide into groups of a kv head",
+                      "heads, a multiple of kv_heads", (double)heads);
+}
+
+bool lt_attention_check(lt_graph *g, const lt_node *n, int at) {
+  bool has_v = at > LT_ATTENTION_V;
+  const lt_value_info *q = lt_want_input(g, n, LT_ATTENTION_Q, g->real, 2, 2);
+  const lt_value_info *k = q ? lt_want_input(g, n, LT_ATTENTION_K, g->real, 2, 2) : NULL;
+  if (!k || (has_v && !lt_want_input(g, n, LT_ATTENTION_V, g->real, 2, 2))) return false;
+  if (has_v && !lt_want_like(g, n, LT_ATTENTION_V, LT_ATTENTION_K)) return false;
+  if (!check_heads(g, n, has_v ? LT_ATTENTION_V : LT_ATTENTION_K)) return false;
+  if (!lt_attention_check_tokens(g, n, at, &q->dim[0], &k->dim[0])) return false;
+
+  int spans = at + LT_ATTENTION_SPANS, bias = at + LT_ATTENTION_KEY_BIAS;
+  if (spans < n->n_in && n->in[spans] != LT_NONE) {
+    lt_dim blocks = lt_attention_blocks(g, &q->dim[0], lt_attr_int(n, LT_ATTENTION_BLOCK));
+    lt_dim two = lt_dim_static(g, 2, 1);
+    if (!lt_want_input(g, n, spans, LT_I32, 3, 3) || !lt_want_size(g, n, spans, 0, &blocks, "the queries' blocks") ||
+        lt_want_extent(g, n, spans, 1) < 0 || !lt_want_size(g, n, spans, 2, &two, "first and end of a run"))
+      return false;
+  }
+  if (bias < n->n_in && n->in[bias] != LT_NONE) {
+    lt_dim kv_heads = lt_dim_static(g, heads_of(g, n, LT_ATTENTION_K), 1);
+    if (!lt_want_input(g, n, bias, g->real, 2, 2) || !lt_want_size(g, n, bias, 0, &k->dim[0], "the keys' rows") ||
+        !lt_want_size(g, n, bias, 1, &kv_heads, "kv_heads"))
+      return false;
+  }
+  return true;
+}
+
+/* [rows of input i, heads of input i], heads cut as its features are. */
+static lt_value_info per_head(lt_graph *g, const lt_node *n, int i) {
+  lt_value_info v = {0};
+  lt_out_like(&v, lt_in(g, n, i));
+  int64_t dim = lt_attr_int(n, LT_ATTENTION_HEAD_DIM);
+  int32_t granule = v.dim[1].granule % dim == 0 ? (int32_t)(v.dim[1].granule / dim) : 1;
+  v.dim[1] = lt_dim_static(g, heads_of(g, n, i), granule);
+  return v;
+}
+
+lt_value_info lt_attention_per_query(lt_graph *g, const lt_node *n) { return per_head(g, n, LT_ATTENTION_Q); }
+lt_value_info lt_attention_per_key(lt_graph *g, const lt_node *n) { return per_head(g, n, LT_ATTENTION_K); }
+
+bool lt_attention_check_lse(lt_graph *g, const lt_node *n, int i) {
+  lt_value_info want = lt_attention_per_query(g, n);
+  return lt_want_input(g, n, i, g->real, 2, 2) && lt_want_size(g, n, i, 0, &want.dim[0], "the queries' rows") &&
+         lt_want_size(g, n, i, 1, &want.dim[1], "heads");
+}
+
+/* ---- Labels ---- */
+
+lt_attention_labels lt_attention_row_labels(const lt_dim *q_rows, const lt_dim *k_rows, lt_axis axis) {
+  lt_attention_labels l = {LT_LABEL_WHOLE, LT_LABEL_WHOLE, LT_LABEL_WHOLE};
+  bool dp = LT_MASK(axis) & LT_MASK_DP, sp = LT_MASK(axis) & LT_MASK_SP;
+  if ((dp || sp) && q_rows->dist == LT_DIST_TOKENS) l.q_rows = LT_ATTENTION_LABEL_TOKENS;
+  if (dp && k_rows->dist == LT_DIST_TOKENS) l.k_rows = LT_ATTENTION_LABEL_TOKENS;
+  return l;
+}
+
+/* Whether a cut between granules leaves every query head on the rank of its kv head. */
+static bool heads_part(const lt_graph *g, const lt_node *n, int at) {
+  int64_t dim = lt_attr_int(n, LT_ATTENTION_HEAD_DIM);
+  int64_t group = heads_of(g, n, LT_ATTENTION_Q) / heads_of(g, n, LT_ATTENTION_K);
+  int64_t q = lt_in(g, n, LT_ATTENTION_Q)->dim[1].granule, k = lt_in(g, n, LT_ATTENTION_K)->dim[1].granule;
+  if (k % dim || q != k * group) return false;
+  if (at > LT_ATTENTION_V && lt_in(g, n, LT_ATTENTION_V)->dim[1].granule != k) return false;
+  int bias = at + LT_ATTENTION_KEY_BIAS;
+  return bias >= n->n_in || n->in[bias] == LT_NONE || lt_in(g, n, bias)->dim[1].granule * dim == k;
+}
+
+lt_attention_labels lt_attention_label(const lt_graph *g, const lt_node *n, int at, lt_axis axis, lt_rule *r) {
+  lt_attention_labels l =
+      lt_attention_row_labels(&lt_in(g, n, LT_ATTENTION_Q)->dim[0], &lt_in(g, n, LT_ATTENTION_K)->dim[0], axis);
+  if (heads_part(g, n, at)) l.heads = LT_ATTENTION_LABEL_HEADS;
+  r->in[LT_ATTENTION_Q][0] = l.q_rows;
+  r->in[LT_ATTENTION_Q][1] = l.heads;
+  for (int i = LT_ATTENTION_K; i < at; i++) {
+    r->in[i][0] = l.k_rows;
+    r->in[i][1] = l.heads;
+  }
+  for (int i = LT_ATTENTION_Q_POSITION; i <= LT_ATTENTION_K_DOCUMENT; i++)
+    r->in[at + i][0] = i < LT_ATTENTION_K_POSITION ? l.q_rows : l.k_rows;
+  if (at + LT_ATTENTION_SPANS < n->n_in) r->in[at + LT_ATTENTION_SPANS][0] = l.q_rows;
+  if (at + LT_ATTENTION_KEY_BIAS < n->n_in) {
+    r->in[at + LT_ATTENTION_KEY_BIAS][0] = l.k_rows;
+    r->in[at + LT_ATTENTION_KEY_BIAS][1] = l.heads;
+  }
+  return l;
+}
+
+/* ---- Calls ---- */
+
+lt_attention_rows lt_attention_rows_of(const lt_call *c, int at) {
+  const lt_operand *q = &c->in[LT_ATTENTION_Q], *k = &c->in[LT_ATTENTION_K];
+  int64_t dim = lt_attr_int(c->node, LT_ATTENTION_HEAD_DIM), block = lt_attr_int(c->node, LT_ATTENTION_BLOCK);
+  double scale = lt_attr_float(c->node, LT_ATTENTION_SCALE);
+  const void *spans = lt_operand_data(c, at + LT_ATTENTION_SPANS);
+  return (lt_attention_rows){
+      .q_position = c->in[at + LT_ATTENTION_Q_POSITION].data,
+      .q_document = c->in[at + LT_ATTENTION_Q_DOCUMENT].data,
+      .k_position = c->in[at + LT_ATTENTION_K_POSITION].data,
+      .k_document = c->in[at + LT_ATTENTION_K_DOCUMENT].data,
+      .spans = spans,
+      .rows_q = q->dim[0],
+      .rows_k = k->dim[0],
+      .heads = (int32_t)(q->dim[1] / dim),
+      .kv_heads = (int32_t)(k->dim[1] / dim),
+      .dim = (int32_t)dim,
+      .block_q = (int32_t)block,
+      .block_k = (int32_t)block,
+      .max_spans = spans ? (int32_t)c->in[at + LT_ATTENTION_SPANS].dim[1] : 0,
+      .window = lt_attr_int(c->node, LT_ATTENTION_WINDOW),
+      .scale = scale > 0 ? scale : 1 / sqrt((double)dim),
+  };
+}
+
+double lt_attention_pairs(const lt_call *c) {
+  const lt_operand *q = &c->in[LT_ATTENTION_Q], *k = &c->in[LT_ATTENTION_K];
+  double heads = (double)(q->dim[1] / lt_attr_int(c->node, LT_ATTENTION_HEAD_DIM));
+  double keys = (double)k->dim[0] / 2, window = (double)lt_attr_int(c->node, LT_ATTENTION_WINDOW);
+  return heads * (double)q->dim[0] * (window > 0 && window < keys ? window : keys);
+}

@@ -1,0 +1,48 @@
+/* attention_rows.h: what the attention operations share: attributes, checks of their inputs, labels, the kernel's rows.
+** Inputs are q, k[, v] and then, from index `at`: q_position, q_document, k_position, k_document, spans, key_bias.
+** Tokens are common to queries and keys on dp, where no sequence is cut; on sp every rank's queries see all keys. */
+#ifndef LT_GRAPH_OPS_ATTENTION_ROWS_H
+#define LT_GRAPH_OPS_ATTENTION_ROWS_H
+
+#include "graph/op.h"
+
+enum { LT_ATTENTION_Q, LT_ATTENTION_K, LT_ATTENTION_V };
+enum { /* behind `at` */
+       LT_ATTENTION_Q_POSITION,
+       LT_ATTENTION_Q_DOCUMENT,
+       LT_ATTENTION_K_POSITION,
+       LT_ATTENTION_K_DOCUMENT,
+       LT_ATTENTION_SPANS,
+       LT_ATTENTION_KEY_BIAS,
+       LT_ATTENTION_SIDES
+};
+enum { LT_ATTENTION_HEAD_DIM, LT_ATTENTION_WINDOW, LT_ATTENTION_BLOCK, LT_ATTENTION_SCALE, LT_ATTENTION_ATTRS };
+extern const lt_attr_def lt_attention_attrs[LT_ATTENTION_ATTRS];
+
+enum { LT_ATTENTION_LABEL_TOKENS, LT_ATTENTION_LABEL_HEADS };
+
+typedef struct lt_attention_labels { /* on one axis; LT_LABEL_WHOLE where it must not be cut */
+  int8_t q_rows, k_rows, heads;
+} lt_attention_labels;
+
+/* The four vectors of positions and documents from input `at` on: i32, as long as q_rows and k_rows. */
+bool lt_attention_check_tokens(lt_graph *g, const lt_node *n, int at, const lt_dim *q_rows, const lt_dim *k_rows);
+/* All inputs up to key_bias, and the attributes. */
+bool lt_attention_check(lt_graph *g, const lt_node *n, int at);
+/* Input i is [rows of q, query heads], as lse is. */
+bool lt_attention_check_lse(lt_graph *g, const lt_node *n, int i);
+/* [rows of q, query heads] and [rows of k, kv heads]. */
+lt_value_info lt_attention_per_query(lt_graph *g, const lt_node *n);
+lt_value_info lt_attention_per_key(lt_graph *g, const lt_node *n);
+/* Blocks of a number of rows. */
+lt_dim lt_attention_blocks(lt_graph *g, const lt_dim *rows, int64_t block);
+
+/* Labels of the rows on an axis, and of all inputs up to key_bias. */
+lt_attention_labels lt_attention_row_labels(const lt_dim *q_rows, const lt_dim *k_rows, lt_axis axis);
+lt_attention_labels lt_attention_label(const lt_graph *g, const lt_node *n, int at, lt_axis axis, lt_rule *r);
+
+/* The kernels' rows; pairs of a query and a key head that a call scores, half of all of them. */
+lt_attention_rows lt_attention_rows_of(const lt_call *c, int at);
+double lt_attention_pairs(const lt_call *c);
+
+#endif
