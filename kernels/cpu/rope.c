@@ -1,9 +1,8 @@
 /* rope.c: rotary position embedding: the pair (x[i], x[i + dim/2]) of every head turns by position * frequency[i].
 ** (a, b) -> (a cos - b sin, a sin + b cos); the gradient is the turn by the opposite angle. Frequencies base^(-2i/dim)
 ** (Su et al. 2021, eq. 34), linear and NTK-aware scaling, YaRN (Peng et al. 2023, section 3.2 and eq. 22).
-** Tiles: PAIRS frequencies at a time, then rows over threads. Cost: one sine and cosine in double a row and pair,
-*shared
-** by the heads; 6 operations and 4 elements moved a head and pair. */
+** Tiles: PAIRS frequencies at a time, then rows over threads. Cost: a sine and a cosine in double for a row and pair,
+** shared by the heads; 6 operations and 4 elements moved for a head and pair. */
 #include "kernels/cpu/loops.h"
 
 #include <math.h>
