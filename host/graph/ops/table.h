@@ -14,6 +14,8 @@
   X(tanh) X(sigmoid) X(silu) X(relu) X(sign) X(scale) X(cast) X(fill) X(add_n)    \
   /* reductions, and their opposite */                                            \
   X(sum) X(max) X(mean) X(expand) X(spread)                                       \
+  /* shape */                                                                     \
+  X(split_dim) X(merge_dims) X(permute) X(concat) X(slice) X(pad)                 \
   /* layers */                                                                    \
   X(embedding) X(embedding_backward)                                              \
   X(rmsnorm) X(rmsnorm_backward)                                                  \
@@ -29,20 +31,14 @@
   X(top_k) X(take_last) X(put_last) X(sort_stable) X(gather_rows) X(scatter_rows) \
   /* update */                                                                    \
   X(accumulate) X(sumsq) X(clip_scale) X(adamw)                                   \
+  /* borders */                                                                   \
+  X(feed) X(output) X(carry_in) X(carry_out)                                      \
   /* inserted by passes */                                                        \
   X(all_reduce) X(reduce_scatter) X(all_gather) X(all_to_all) X(shard_of) X(partial_of)
-
-/* Declared, not yet written: a line moves up when its operation lands. */
-#define LT_OPS_COMING(X)                                                          \
-  /* shape */                                                                     \
-  X(split_dim) X(merge_dims) X(permute) X(slice) X(concat)                        \
-  /* borders */                                                                   \
-  X(feed) X(output) X(carry_in) X(carry_out)
 /* clang-format on */
 
 #define LT_OP_DECLARE(name) extern const lt_op lt_op_##name;
 LT_OPS(LT_OP_DECLARE)
-LT_OPS_COMING(LT_OP_DECLARE)
 #undef LT_OP_DECLARE
 
 #endif
