@@ -1,0 +1,72 @@
+/* local.c: what of a value lies on a rank, as size expressions; and the bounds of what the step table can deal. */
+#include "compile/compile.h"
+
+#include <assert.h>
+
+static int64_t div_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+int64_t lt_plan_token_bound(void *context, int32_t dp, int32_t sp, int32_t unit) {
+  const lt_plan *p = context;
+  const lt_data_bounds *d = &p->data;
+  int32_t n_dp = lt_mesh_dp(&p->mesh), n_sp = lt_mesh_sp(&p->mesh);
+  if (unit == LT_UNIT_ALL && dp < 0 && sp < 0) return d->tokens;
+  /* Sequences of the largest part: the first ranks and units hold one more than the last. */
+  int64_t part = div_up(d->sequences, n_dp);
+  if (unit != LT_UNIT_ALL) part = div_up(part, p->units);
+  if (dp < 0) part *= n_dp;
+  int64_t length = d->length;
+  if (sp >= 0 && n_sp > 1) {
+    int64_t block = d->block > 0 ? d->block : 1;
+    int64_t share = div_up(div_up(d->length, block), n_sp) * block;
+    length = share < length ? share : length;
+  }
+  int64_t n = part * length;
+  return n < d->tokens ? n : d->tokens;
+}
+
+/* Is a dimension cut by this axis? */
+static bool is_cut(const lt_value_info *v, lt_axis a, int dim) {
+  return v->place.axis[a].kind == LT_SHARDED && v->place.axis[a].dim == dim;
+}
+
+static void local_tokens(lt_graph *g, const lt_plan *p, const lt_coords *c, const lt_value_info *v, int d, int32_t unit,
+                         lt_operand_plan *o) {
+  const lt_mesh *m = &p->mesh;
+  bool on_dp = (m->size[LT_DP_O] > 1 && is_cut(v, LT_DP_O, d)) || (m->size[LT_DP_I] > 1 && is_cut(v, LT_DP_I, d));
+  bool on_sp = (m->size[LT_SP_O] > 1 && is_cut(v, LT_SP_O, d)) || (m->size[LT_SP_I] > 1 && is_cut(v, LT_SP_I, d));
+  int32_t dp = on_dp ? lt_coords_dp(m, c) : -1, sp = on_sp ? lt_coords_sp(m, c) : -1;
+  o->whole[d] = lt_size_localize(&g->sizes, v->dim[d].size, -1, -1, unit, lt_plan_token_bound, (void *)p);
+  o->dim[d] = lt_size_localize(&g->sizes, v->dim[d].size, dp, sp, unit, lt_plan_token_bound, (void *)p);
+  o->first[d] = lt_size_const(&g->sizes, 0);
+  if (m->size[LT_TP] > 1 && is_cut(v, LT_TP, d))
+    o->dim[d] = lt_size_part(&g->sizes, o->dim[d], 1, m->size[LT_TP], c->at[LT_TP], &o->first[d]);
+}
+
+static void local_static(lt_graph *g, const lt_plan *p, const lt_coords *c, const lt_value_info *v, int d,
+                         lt_operand_plan *o) {
+  o->whole[d] = o->dim[d] = v->dim[d].size;
+  o->first[d] = lt_size_const(&g->sizes, 0);
+  for (int a = 0; a < LT_AXES; a++) {
+    if (p->mesh.size[a] == 1 || !is_cut(v, (lt_axis)a, d)) continue;
+    lt_size first;
+    o->dim[d] = lt_size_part(&g->sizes, o->dim[d], v->dim[d].granule, p->mesh.size[a], c->at[a], &first);
+    o->first[d] = lt_size_binary(&g->sizes, LT_SIZE_ADD, o->first[d], first);
+  }
+}
+
+void lt_plan_local(lt_graph *g, const lt_plan *p, const lt_coords *c, lt_value v, int32_t unit, lt_operand_plan *o) {
+  const lt_value_info *i = &g->value.at[v];
+  o->value = v;
+  o->dtype = i->dtype;
+  o->rank = i->rank;
+  for (int d = 0; d < LT_MAX_RANK; d++) {
+    o->dim[d] = o->whole[d] = lt_size_const(&g->sizes, 1);
+    o->first[d] = lt_size_const(&g->sizes, 0);
+  }
+  for (int d = 0; d < i->rank; d++) {
+    if (i->dim[d].dist == LT_DIST_TOKENS)
+      local_tokens(g, p, c, i, d, unit, o);
+    else
+      local_static(g, p, c, i, d, o);
+  }
+}

@@ -1,0 +1,314 @@
+/* lower.c: the placed graph becomes one rank's items: forward and backward once a unit, the update once.
+** Values become buffers (views and in-place results share their input's), extents become expressions of this rank.
+** Units: each runs forward and backward at once; where values are carried, all run forward, then all backward, last first. */
+#include "compile/compile.h"
+#include "graph/ops/table.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct lowering {
+  lt_graph *g;
+  const lt_plan *plan;
+  lt_schedule *s;
+  int64_t n_value;
+  int32_t *buffer; /* [units + 1][n_value]: buffer of a value in a unit; the last row is the update's */
+  bool failed;
+} lowering;
+
+static int32_t *buffer_at(lowering *l, lt_value v, int32_t unit) {
+  int32_t row = unit < 0 ? l->s->units : unit;
+  return &l->buffer[(int64_t)row * l->n_value + v];
+}
+
+static int32_t new_buffer(lowering *l, lt_value v, int32_t unit, lt_dtype t, int64_t bytes) {
+  lt_buffer *b = lt_vec_push(&l->s->buffer);
+  if (!b) {
+    l->failed = true;
+    return 0;
+  }
+  *b = (lt_buffer){.value = v, .unit = unit, .state = LT_NONE, .dtype = t, .bytes = bytes, .first = -1, .last = -1};
+  return (int32_t)(l->s->buffer.n - 1);
+}
+
+static int64_t operand_bytes(const lowering *l, const lt_operand_plan *o) {
+  int64_t n = (int64_t)lt_dtype_bytes(o->dtype);
+  for (int d = 0; d < o->rank; d++) n *= lt_size_bound(&l->g->sizes, o->dim[d]);
+  return n;
+}
+
+/* Which buffer holds a value for a node of `unit`: a state's own, or the value's in its unit (made on first sight). */
+static int32_t find_buffer(lowering *l, lt_value v, int32_t unit, const lt_operand_plan *o) {
+  const lt_value_info *i = &l->g->value.at[v];
+  if (i->state != LT_NONE) {
+    int32_t *state = &l->s->state_buffer[i->state];
+    if (*state == LT_NONE) {
+      *state = new_buffer(l, v, -1, i->dtype, operand_bytes(l, o));
+      if (!l->failed) l->s->buffer.at[*state].state = i->state;
+    }
+    return *state;
+  }
+  int32_t *b = buffer_at(l, v, unit);
+  if (*b == LT_NONE) *b = new_buffer(l, v, unit, i->dtype, operand_bytes(l, o));
+  return *b;
+}
+
+static void add_operand(lowering *l, lt_value v, int32_t unit, bool update) {
+  lt_operand_plan *o = lt_vec_push(&l->s->operand);
+  if (!o) {
+    l->failed = true;
+    return;
+  }
+  o->buffer = LT_NONE;
+  o->value = v;
+  o->rank = -1;
+  if (v == LT_NONE) return;
+  lt_operand_plan p = {0};
+  lt_plan_local(l->g, l->plan, &l->s->coords, v, update ? LT_UNIT_ALL : unit, &p);
+  p.buffer = find_buffer(l, v, update ? -1 : unit, &p);
+  l->s->operand.at[l->s->operand.n - 1] = p;
+}
+
+static int32_t find_group(lowering *l, lt_axis_mask axes) {
+  lt_schedule *s = l->s;
+  for (int64_t i = 0; i < s->group.n; i++)
+    if (s->group.at[i].axes == axes) return (int32_t)i;
+  lt_group_plan *p = lt_vec_push(&s->group);
+  int32_t *rank = p ? malloc(sizeof *rank * (size_t)s->mesh->world) : NULL;
+  if (!rank) {
+    if (p) s->group.n--;
+    l->failed = true;
+    return 0;
+  }
+  p->axes = axes;
+  p->rank = rank;
+  p->n = lt_mesh_group(s->mesh, s->rank, axes, rank, &p->self);
+  return (int32_t)(s->group.n - 1);
+}
+
+/* Elements every member holds of a value, as expressions: what a gather or scatter moves. */
+static int32_t add_counts(lowering *l, const lt_group_plan *group, lt_value v, int32_t unit) {
+  lt_schedule *s = l->s;
+  int32_t at = (int32_t)s->count.n;
+  for (int32_t k = 0; k < group->n; k++) {
+    lt_coords c = lt_mesh_coords(s->mesh, group->rank[k]);
+    lt_operand_plan o = {0};
+    lt_plan_local(l->g, l->plan, &c, v, unit, &o);
+    lt_size n = lt_size_const(&l->g->sizes, 1);
+    for (int d = 0; d < o.rank; d++) n = lt_size_binary(&l->g->sizes, LT_SIZE_MUL, n, o.dim[d]);
+    lt_size *slot = lt_vec_push(&s->count);
+    if (!slot) {
+      l->failed = true;
+      return at;
+    }
+    *slot = n;
+  }
+  return at;
+}
+
+/* An operand's extents at the bound, for costs and scratch sizes. */
+static void bound_operand(const lt_graph *g, const lt_operand_plan *o, lt_operand *out) {
+  *out = (lt_operand){.dtype = o->dtype, .rank = o->rank};
+  for (int d = 0; d < o->rank; d++) {
+    out->dim[d] = lt_size_bound(&g->sizes, o->dim[d]);
+    out->first[d] = lt_size_bound(&g->sizes, o->first[d]);
+    out->whole[d] = lt_size_bound(&g->sizes, o->whole[d]);
+  }
+}
+
+static void predict(lowering *l, lt_item *it) {
+  const lt_machine *m = &l->plan->machine;
+  const lt_node *n = &l->g->node.at[it->node];
+  lt_operand *o = malloc(sizeof *o * (size_t)(it->n_in + it->n_out + 1));
+  lt_cost cost = {0, 0};
+  if (!o) {
+    l->failed = true;
+    return;
+  }
+  for (int k = 0; k < it->n_in + it->n_out; k++) bound_operand(l->g, &l->s->operand.at[it->operand + k], &o[k]);
+  lt_call c = {.graph = l->g,
+               .node = n,
+               .real = l->g->real,
+               .in = o,
+               .out = o + it->n_in,
+               .n_in = it->n_in,
+               .n_out = it->n_out,
+               .unit = it->unit,
+               .first_unit = it->first_unit};
+  for (int k = 0; k < it->n_in + it->n_out; k++)
+    cost.bytes += (double)lt_operand_count(&o[k]) * (double)lt_dtype_bytes(o[k].dtype);
+  if (n->op->cost) n->op->cost(&c, &cost);
+  it->flops = cost.flops;
+  it->bytes = cost.bytes;
+  double compute = cost.flops / m->flops, memory = cost.bytes / m->bytes;
+  it->seconds = m->start + (compute > memory ? compute : memory);
+  if (it->kind == LT_ITEM_COLLECTIVE) {
+    int32_t ranks = l->s->group.at[it->group].n;
+    it->seconds = m->start + cost.bytes / m->link * (ranks - 1) / ranks;
+  }
+  if (it->kind == LT_ITEM_KERNEL && n->op->work) {
+    int64_t bytes = n->op->work(&c);
+    if (bytes > 0) it->work = new_buffer(l, LT_NONE, it->unit, LT_U8, bytes);
+  }
+  free(o);
+}
+
+static void add_item(lowering *l, lt_item_kind kind, int32_t node, int32_t unit, bool first_unit) {
+  lt_schedule *s = l->s;
+  const lt_node *n = &l->g->node.at[node];
+  bool update = n->phase == LT_UPDATE;
+  lt_item it = {.kind = kind,
+                .node = node,
+                .unit = update ? 0 : unit,
+                .first_unit = first_unit,
+                .operand = (int32_t)s->operand.n,
+                .n_in = n->n_in,
+                .n_out = n->n_out,
+                .work = LT_NONE,
+                .args = -1,
+                .group = LT_NONE,
+                .counts = LT_NONE};
+  for (int k = 0; k < n->n_in; k++) add_operand(l, n->in[k], unit, update);
+  for (int k = 0; k < n->n_out; k++) {
+    int alias = n->op->alias ? n->op->alias[k] : -1;
+    lt_value v = n->out + k;
+    if (alias >= 0 && n->in[alias] != LT_NONE && l->g->value.at[v].state == LT_NONE)
+      *buffer_at(l, v, update ? -1 : unit) = s->operand.at[it.operand + alias].buffer;
+    add_operand(l, v, unit, update);
+  }
+  if (l->failed) return;
+  if (kind == LT_ITEM_COLLECTIVE) {
+    it.group = find_group(l, n->axes);
+    it.lane = LT_LANE_COMM;
+    lt_value parts = n->op == &lt_op_all_gather ? n->in[0] : n->op == &lt_op_reduce_scatter ? n->out : LT_NONE;
+    if (parts != LT_NONE && !l->failed)
+      it.counts = add_counts(l, &s->group.at[it.group], parts, update ? LT_UNIT_ALL : unit);
+  }
+  if (kind == LT_ITEM_KERNEL) {
+    it.args = (s->args_bytes + 15) / 16 * 16;
+    s->args_bytes = it.args + (int64_t)n->op->args_bytes;
+  }
+  if (!l->failed) predict(l, &it);
+  lt_item *slot = l->failed ? NULL : lt_vec_push(&s->item);
+  if (slot)
+    *slot = it;
+  else
+    l->failed = true;
+}
+
+static lt_value find_carry(const lt_graph *g, const lt_op *op, lt_phase phase, const char *name) {
+  for (int64_t i = 0; i < g->node.n; i++) {
+    const lt_node *n = &g->node.at[i];
+    if (n->op == op && n->phase == phase && !n->dead && !strcmp(lt_attr_text(n, 0), name))
+      return op == &lt_op_carry_in ? n->out : n->in[0];
+  }
+  return LT_NONE;
+}
+
+/* A carried value is the buffer its neighbour unit wrote; at the end of the row it is zeros. */
+static void lower_carry(lowering *l, int32_t node, int32_t unit) {
+  lt_graph *g = l->g;
+  const lt_node *n = &g->node.at[node];
+  if (n->op != &lt_op_carry_in) return;
+  int32_t from = unit + (n->phase == LT_BACKWARD ? 1 : -1);
+  lt_value source = find_carry(g, &lt_op_carry_out, n->phase, lt_attr_text(n, 0));
+  if (source == LT_NONE) {
+    lt_graph_set_scope(g, n->scope);
+    lt_graph_set_where(g, n->where);
+    lt_graph_fail(g, "carried value '%s' is never handed on", lt_attr_text(n, 0));
+    return;
+  }
+  if (from >= 0 && from < l->s->units) {
+    *buffer_at(l, n->out, unit) = *buffer_at(l, source, from);
+    return;
+  }
+  lt_item it = {.kind = LT_ITEM_ZERO,
+                .node = LT_NONE,
+                .unit = unit,
+                .operand = (int32_t)l->s->operand.n,
+                .n_out = 1,
+                .work = LT_NONE,
+                .args = -1,
+                .group = LT_NONE,
+                .counts = LT_NONE};
+  add_operand(l, n->out, unit, false);
+  lt_item *slot = l->failed ? NULL : lt_vec_push(&l->s->item);
+  if (slot)
+    *slot = it;
+  else
+    l->failed = true;
+}
+
+static void lower_view(lowering *l, const lt_node *n, int32_t unit) {
+  bool update = n->phase == LT_UPDATE;
+  lt_operand_plan o = {0};
+  lt_plan_local(l->g, l->plan, &l->s->coords, n->in[0], update ? LT_UNIT_ALL : unit, &o);
+  *buffer_at(l, n->out, update ? -1 : unit) = find_buffer(l, n->in[0], update ? -1 : unit, &o);
+}
+
+static void lower_phase(lowering *l, lt_phase phase, int32_t unit, bool first_unit) {
+  for (int32_t i = 0; i < l->g->node.n && !l->failed && !l->g->failed; i++) {
+    const lt_node *n = &l->g->node.at[i];
+    if (n->phase != phase || n->dead) continue;
+    switch (n->op->kind) {
+    case LT_OP_KERNEL: add_item(l, LT_ITEM_KERNEL, i, unit, first_unit); break;
+    case LT_OP_LOAD: add_item(l, LT_ITEM_LOAD, i, unit, first_unit); break;
+    case LT_OP_STORE: add_item(l, LT_ITEM_STORE, i, unit, first_unit); break;
+    case LT_OP_COLLECTIVE: add_item(l, LT_ITEM_COLLECTIVE, i, unit, first_unit); break;
+    case LT_OP_VIEW: lower_view(l, n, unit); break;
+    case LT_OP_CARRY: lower_carry(l, i, unit); break;
+    }
+  }
+}
+
+static bool has_carry(const lt_graph *g) {
+  for (int64_t i = 0; i < g->node.n; i++)
+    if (g->node.at[i].op->kind == LT_OP_CARRY && !g->node.at[i].dead) return true;
+  return false;
+}
+
+static void lower_units(lowering *l) {
+  int32_t units = l->s->units;
+  if (has_carry(l->g)) {
+    for (int32_t u = 0; u < units; u++) lower_phase(l, LT_FORWARD, u, u == 0);
+    for (int32_t u = units - 1; u >= 0; u--) lower_phase(l, LT_BACKWARD, u, u == units - 1);
+  } else {
+    for (int32_t u = 0; u < units; u++) {
+      lower_phase(l, LT_FORWARD, u, u == 0);
+      lower_phase(l, LT_BACKWARD, u, u == 0);
+    }
+  }
+  lower_phase(l, LT_UPDATE, 0, true);
+}
+
+lt_status lt_pass_lower(lt_graph *g, const lt_plan *plan, int32_t rank, lt_schedule **out, lt_error *e) {
+  lowering l = {.g = g, .plan = plan, .n_value = g->value.n};
+  size_t n = (size_t)(plan->units + 1) * (size_t)(g->value.n ? g->value.n : 1);
+  *out = NULL;
+  l.s = calloc(1, sizeof *l.s);
+  l.buffer = malloc(n * sizeof *l.buffer);
+  if (!l.s || !l.buffer) goto memory;
+  l.s->graph = g;
+  l.s->mesh = &plan->mesh;
+  l.s->rank = rank;
+  l.s->units = plan->units;
+  l.s->coords = lt_mesh_coords(&plan->mesh, rank);
+  l.s->state_buffer = malloc(sizeof *l.s->state_buffer * (size_t)(g->state.n ? g->state.n : 1));
+  if (!l.s->state_buffer) goto memory;
+  for (size_t i = 0; i < n; i++) l.buffer[i] = LT_NONE;
+  for (int64_t i = 0; i < g->state.n; i++) l.s->state_buffer[i] = LT_NONE;
+  lower_units(&l);
+  if (l.failed || g->sizes.failed) goto memory;
+  free(l.buffer);
+  if (g->failed) {
+    lt_schedule_free(l.s);
+    if (e) *e = g->error;
+    return g->error.code;
+  }
+  *out = l.s;
+  return LT_OK;
+memory:
+  free(l.buffer);
+  lt_schedule_free(l.s);
+  return lt_fail_memory(e, n * sizeof *l.buffer, "a schedule");
+}
