@@ -177,8 +177,8 @@ static void add_item(lowering *l, lt_item_kind kind, int32_t node, int32_t unit,
     add_operand(l, v, unit, update);
   }
   if (l->failed) return;
+  if (n->axes) it.group = find_group(l, n->axes);
   if (kind == LT_ITEM_COLLECTIVE) {
-    it.group = find_group(l, n->axes);
     it.lane = LT_LANE_COMM;
     lt_value parts = n->op == &lt_op_all_gather ? n->in[0] : n->op == &lt_op_reduce_scatter ? n->out : LT_NONE;
     if (parts != LT_NONE && !l->failed)
