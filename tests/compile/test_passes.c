@@ -1,0 +1,228 @@
+/* test_passes.c: what each pass promises, on small networks: gradients once, collectives where they belong, clones,
+** memory that is exactly the plan. */
+#include "check.h"
+#include "compile/net.h"
+
+static int count_ops(const lt_graph *g, const lt_op *op, lt_phase phase) {
+  int n = 0;
+  for (int64_t i = 0; i < g->node.n; i++)
+    n += g->node.at[i].op == op && g->node.at[i].phase == phase && !g->node.at[i].dead;
+  return n;
+}
+
+static lt_program *compile(const lt_net *net, const lt_plan_options *o) {
+  lt_error e = {0};
+  lt_program *p = NULL;
+  lt_status s = lt_compile(LT_F64, net_build, (void *)net, o, -1, &p, &e);
+  if (!CHECK_INT(s, LT_OK)) fprintf(stderr, "%s (%s)\n", e.what, e.where);
+  return p;
+}
+
+static void test_differentiate(void) {
+  lt_net net = {.width = 6, .hidden = 10, .layers = 3, .update = true};
+  lt_plan_options o = net_options(1, 1, 2, 4, 7);
+  lt_program *p = compile(&net, &o);
+  if (!p) return;
+  CHECK_INT(count_ops(p->graph, &lt_op_accumulate, LT_BACKWARD), 9);
+  CHECK_INT(count_ops(p->graph, &lt_op_adamw, LT_UPDATE), 9);
+  CHECK_INT(count_ops(p->graph, &lt_op_all_reduce, LT_UPDATE), 0);
+  lt_program_free(p);
+  /* One pair of weights in three layers: the three gradients are added first, then summed over units once. */
+  net.tied = true;
+  p = compile(&net, &o);
+  if (!p) return;
+  CHECK_INT(count_ops(p->graph, &lt_op_accumulate, LT_BACKWARD), 3);
+  CHECK_INT(count_ops(p->graph, &lt_op_add, LT_BACKWARD) >= 6, 1);
+  lt_program_free(p);
+}
+
+typedef struct odd_net {
+  bool unused, no_gradient;
+} odd_net;
+
+static lt_status odd_build(void *context, lt_graph *g, lt_error *e) {
+  const odd_net *odd = context;
+  (void)e;
+  lt_graph_set_where(g, "net.lua:7");
+  lt_value w = net_param(g, "w", 4, 4, LT_NONE), x = net_feed(g, "x", "real", 4);
+  lt_value y = net_linear(g, x, w);
+  if (odd->no_gradient) y = lt_emit_2(g, &lt_op_put_last, lt_emit_1(g, &lt_op_top_k, y, NULL), y, NULL);
+  g->loss = lt_emit_1(g, &lt_op_sum, lt_emit_1(g, &lt_op_square, y, NULL), lt_attr_defaults(g, &lt_op_sum));
+  if (odd->unused) net_param(g, "lonely", 4, 4, LT_NONE);
+  net_adamw(g);
+  return g->failed ? g->error.code : LT_OK;
+}
+
+static void test_refusals(void) {
+  lt_plan_options o = net_options(1, 1, 1, 2, 4);
+  lt_error e = {0};
+  lt_program *p = NULL;
+  odd_net odd = {.unused = true};
+  CHECK_INT(lt_compile(LT_F64, odd_build, &odd, &o, -1, &p, &e), LT_RECIPE);
+  CHECK(p == NULL);
+  CHECK_STR(e.what, "the loss does not depend on parameter 'lonely'");
+  o.budget = 100;
+  odd.unused = false;
+  lt_error_clear(&e);
+  CHECK_INT(lt_compile(LT_F64, odd_build, &odd, &o, -1, &p, &e), LT_RECIPE);
+  CHECK_STR(e.key, "checkpoint.budget");
+  CHECK(strstr(e.got, "at least") != NULL);
+  lt_text t = {0};
+  lt_error_clear(&e);
+  CHECK_INT(lt_compile_stage(LT_F64, odd_build, &odd, &o, "smelt", 0, &t, &e), LT_USAGE);
+  CHECK(strstr(e.expected, "differentiate") != NULL);
+  lt_error_clear(&e);
+  CHECK_INT(lt_compile_stage(LT_F64, odd_build, &odd, &o, "lower", 3, &t, &e), LT_USAGE);
+  lt_text_free(&t);
+}
+
+static void test_place_dp(void) {
+  lt_net net = {.width = 6, .hidden = 10, .layers = 2, .update = true};
+  lt_plan_options o = net_options(3, 1, 2, 8, 5);
+  lt_program *p = compile(&net, &o);
+  if (!p) return;
+  /* Nothing moves forward or backward but the loss; each gradient is reduced once a step, whatever the units. */
+  CHECK_INT(count_ops(p->graph, &lt_op_all_reduce, LT_FORWARD), 1);
+  CHECK_INT(count_ops(p->graph, &lt_op_all_reduce, LT_BACKWARD), 0);
+  CHECK_INT(count_ops(p->graph, &lt_op_all_reduce, LT_UPDATE), 6);
+  CHECK_INT(count_ops(p->graph, &lt_op_all_gather, LT_FORWARD), 0);
+  /* 8 sequences over 3 ranks: 3, 3, 2; the first rank's arena is planned for 2 sequences a unit. */
+  CHECK(p->schedule[0]->item.n == p->schedule[2]->item.n);
+  for (int r = 0; r < 3; r++) CHECK(p->schedule[r]->arena_bytes <= p->plan.peak);
+  lt_program_free(p);
+}
+
+/* Column and row products on tp: gather rows before, reduce-scatter after, gradients the mirror image. */
+static void test_place_tp(void) {
+  lt_net net = {.width = 6, .hidden = 10, .layers = 2, .update = true, .tp = true};
+  lt_plan_options o = net_options(1, 2, 1, 2, 9);
+  lt_error e = {0};
+  lt_graph *g = NULL;
+  lt_mesh m;
+  CHECK_INT(lt_mesh_create(&o.mesh, 2, &m, &e), LT_OK);
+  CHECK_INT(lt_graph_create(LT_F64, 18, &g, &e), LT_OK);
+  CHECK_INT(net_build(&net, g, &e), LT_OK);
+  CHECK_INT(lt_pass_differentiate(g, &e), LT_OK);
+  CHECK_INT(lt_pass_place(g, &m, &e), LT_OK);
+  /* The residual stream starts replicated here, so row products are all-reduced; weights stay where they are. */
+  CHECK(count_ops(g, &lt_op_all_reduce, LT_FORWARD) + count_ops(g, &lt_op_reduce_scatter, LT_FORWARD) == 2);
+  for (int64_t i = 0; i < g->node.n; i++) {
+    const lt_node *n = &g->node.at[i];
+    if (n->op != &lt_op_all_gather) continue;
+    CHECK(g->value.at[n->in[0]].state == LT_NONE);
+  }
+  int32_t up = lt_graph_find_state(g, "up.0"), grad = g->state.at[up].grad;
+  CHECK(lt_place_equal(g->value.at[g->state.at[up].first].place.axis[LT_TP], lt_place_s(0)));
+  CHECK(lt_place_equal(g->value.at[g->state.at[grad].first].place.axis[LT_TP], lt_place_s(0)));
+  lt_graph_free(g);
+}
+
+static void test_checkpoint(void) {
+  lt_net net = {.width = 8, .hidden = 40, .layers = 4, .update = true};
+  lt_plan_options o = net_options(1, 1, 1, 4, 64);
+  lt_program *all = compile(&net, &o);
+  o.checkpoint = LT_CHECKPOINT_LAYERS;
+  o.layers = 4;
+  lt_program *none = compile(&net, &o);
+  if (!all || !none) return;
+  int clones = 0;
+  for (int64_t i = 0; i < none->graph->node.n; i++) {
+    const lt_node *n = &none->graph->node.at[i];
+    if (n->recompute_of == LT_NONE) continue;
+    clones++;
+    CHECK(none->graph->node.at[n->recompute_of].op == n->op);
+    CHECK_STR(n->scope, none->graph->node.at[n->recompute_of].scope);
+  }
+  CHECK(clones >= 4 * 3); /* norm, up, silu of every layer */
+  CHECK(none->plan.peak < all->plan.peak);
+  int64_t least = none->plan.peak, most = all->plan.peak, before = 0;
+  CHECK_INT(none->plan.layers_recomputed, 4);
+  lt_program_free(all);
+  lt_program_free(none);
+  /* Budgets between the two: kept to the byte, with fewer layers recomputed the more there is. */
+  o.layers = -1;
+  int32_t layers = 5;
+  for (int k = 0; k <= 10; k++) {
+    o.budget = least + (most - least) * k / 10;
+    lt_program *p = compile(&net, &o);
+    if (!p) return;
+    CHECK(p->plan.peak <= o.budget);
+    CHECK(p->plan.layers_recomputed <= layers);
+    CHECK(p->plan.peak >= before);
+    layers = p->plan.layers_recomputed;
+    before = p->plan.peak;
+    lt_program_free(p);
+  }
+  CHECK_INT(layers, 0);
+  o.budget = least - 1;
+  lt_error e = {0};
+  lt_program *p = NULL;
+  CHECK_INT(lt_compile(LT_F64, net_build, &net, &o, -1, &p, &e), LT_RECIPE);
+}
+
+static void test_memory(void) {
+  for (int units = 1; units <= 4; units++) {
+    lt_net net = {.width = 8, .hidden = 20, .layers = 3, .update = true, .carry = units % 2 == 0};
+    lt_plan_options o = net_options(1, 1, units, 4, 33);
+    lt_program *p = compile(&net, &o);
+    if (!p) return;
+    const lt_schedule *s = p->schedule[0];
+    int64_t end = 0;
+    for (int64_t b = 0; b < s->buffer.n; b++)
+      if (s->buffer.at[b].first >= 0 && s->buffer.at[b].offset + s->buffer.at[b].bytes > end)
+        end = s->buffer.at[b].offset + s->buffer.at[b].bytes;
+    CHECK(end <= s->arena_bytes && s->arena_bytes - end < 64);
+    CHECK(s->live_bytes <= s->arena_bytes);
+    CHECK(s->arena_bytes <= s->live_bytes + s->live_bytes / 4);
+    lt_program_free(p);
+  }
+}
+
+static void test_auto_units(void) {
+  lt_net net = {.width = 8, .hidden = 64, .layers = 2, .update = true};
+  lt_plan_options o = net_options(1, 1, 1, 8, 64);
+  lt_program *whole = compile(&net, &o);
+  o.units = 8;
+  lt_program *single = compile(&net, &o);
+  if (!whole || !single) return;
+  CHECK(single->plan.peak < whole->plan.peak);
+  o.units = 0;
+  lt_program *chosen = compile(&net, &o); /* nothing limits memory: one unit starts the fewest items */
+  if (!chosen) return;
+  CHECK_INT(chosen->plan.units, 1);
+  lt_program_free(chosen);
+  o.budget = single->plan.peak;
+  chosen = compile(&net, &o);
+  if (!chosen) return;
+  CHECK_INT(chosen->plan.units, 8);
+  lt_program_free(chosen);
+  lt_program_free(whole);
+  lt_program_free(single);
+}
+
+static void test_stages(void) {
+  lt_net net = {.width = 4, .hidden = 4, .layers = 1, .update = true};
+  lt_plan_options o = net_options(2, 1, 2, 4, 3);
+  for (const char *const *name = lt_stage_names(); *name; name++) {
+    lt_text a = {0}, b = {0};
+    lt_error e = {0};
+    CHECK_INT(lt_compile_stage(LT_F32, net_build, &net, &o, *name, 1, &a, &e), LT_OK);
+    CHECK_INT(lt_compile_stage(LT_F32, net_build, &net, &o, *name, 1, &b, &e), LT_OK);
+    CHECK(a.n > 20);
+    CHECK_STR(a.s, b.s); /* no addresses, no order of hashes */
+    lt_text_free(&a);
+    lt_text_free(&b);
+  }
+}
+
+int main(void) {
+  test_differentiate();
+  test_refusals();
+  test_place_dp();
+  test_place_tp();
+  test_checkpoint();
+  test_memory();
+  test_auto_units();
+  test_stages();
+  return check_done();
+}
