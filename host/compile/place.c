@@ -273,7 +273,7 @@ static void place_node(placer *p, lt_node *n) {
     lt_rule_of(g, n, (lt_axis)a, &r);
     bool whole = !n->op->rule;
     for (int k = 0; whole && k < n->n_in; k++)
-      whole = n->in[k] == LT_NONE || g->value.at[n->in[k]].place.axis[a].kind == LT_REPLICATED;
+      whole = n->in[k] == LT_NONE || g->value.at[n->in[k]].place.axis[a].kind != LT_SHARDED;
     if ((!n->op->rule && !whole) || !choose(p, n, (lt_axis)a, &r, &trial, &best)) {
       fail_no_rule(g, n, (lt_axis)a);
       goto done;

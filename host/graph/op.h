@@ -78,7 +78,7 @@ typedef struct lt_op {
 
   /* Outputs from inputs: fill out[0 …] (dtype, rank, dim) and return their number, or -1 after lt_graph_fail. */
   int (*shape)(lt_graph *g, const lt_node *n, lt_value_info *out);
-  /* Labels for the place pass, for one mesh axis. NULL: everything whole (only replicated). */
+  /* Labels for the place pass, for one mesh axis. NULL: inputs are reduced first; a sharded one is an error. */
   void (*rule)(const lt_graph *g, const lt_node *n, lt_axis axis, lt_rule *r);
   /* Gradient: emit nodes; dout[o] may be LT_NONE (no gradient reaches that output); set din[i] (LT_NONE on entry) for
   ** inputs that have one. NULL: nothing flows back; an error if `n` has real inputs and flag DECIDES is not set. */
