@@ -22,6 +22,7 @@ struct lt_script {
   double cpu_end;      /* when it ends, on this thread's clock */
   bool expired;        /* the watchdog has spoken: nothing may catch it */
   size_t collect_at;   /* the watchdog collects above this many bytes */
+  size_t tensor_bytes; /* taken by tensors since the collector last ran for them */
   const char *watched; /* what the watchdog names */
   int32_t builder;     /* registry reference of the builder at work, LUA_NOREF: none */
   char lua_dir[1024];
@@ -64,6 +65,7 @@ void *lt_lua_alloc(void *context, void *p, size_t old_bytes, size_t bytes);
 /* ---- the areas of the library, one file each: they add to the table at the top of the stack ---- */
 
 void lt_lua_open_tensor(lua_State *L);
+void lt_lua_open_safetensors(lua_State *L);
 void lt_lua_open_graph(lua_State *L);
 void lt_lua_open_ops(lua_State *L);
 void lt_lua_open_data(lua_State *L);

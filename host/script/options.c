@@ -135,7 +135,17 @@ static int text_of(lua_State *L) {
   return 1;
 }
 
+/* type(x), or the name of our userdata: "lt.value". */
+static int type_of(lua_State *L) {
+  luaL_checkany(L, 1);
+  if (lua_type(L, 1) == LUA_TUSERDATA && luaL_getmetafield(L, 1, "__metatable") && lua_isstring(L, -1)) return 1;
+  lua_pushstring(L, luaL_typename(L, 1));
+  return 1;
+}
+
 void lt_lua_open_options(lua_State *L) {
+  lua_pushcfunction(L, type_of);
+  lua_setfield(L, -2, "type");
   lua_pushcfunction(L, nearest);
   lua_setfield(L, -2, "nearest");
   lua_pushcfunction(L, text_of);

@@ -104,9 +104,12 @@ static int open_core(lua_State *L) {
   lt_lua_open_error(L);
   lt_lua_open_options(L);
   lt_lua_open_random(L);
-  // graph
-
-  if (0) {
+  lt_lua_open_graph(L);
+  lt_lua_open_ops(L);
+  if (lt_lua_script(L)->kind == LT_SCRIPT_OPEN) {
+    lt_lua_open_tensor(L);
+    lt_lua_open_safetensors(L);
+    lt_lua_open_data(L);
   }
   lua_pushstring(L, lt_version());
   lua_setfield(L, -2, "version");

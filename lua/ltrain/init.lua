@@ -1,7 +1,11 @@
--- init.lua: the library as scripts see it: `local lt = require "ltrain"`, or the global `lt`.
--- The C half is ltrain.core; everything here is plain tables and functions on top of it.
+-- init.lua: the library as Lua sees it: `local lt = require "ltrain"` in scripts, the global `lt` in both.
+-- The C half is ltrain.core; what it has (op, random, tensor …) is here too, beside the Lua half.
 local core = require "ltrain.core"
 
-local lt = {}
+local lt = {
+  nn = require "ltrain.nn",
+  optim = require "ltrain.optim",
+  lr = require "ltrain.lr",
+}
 for name, value in pairs(core) do lt[name] = value end
 return lt

@@ -23,7 +23,8 @@ local function read_only(t, name)
       local value = view[key]
       if value ~= nil then return value end
       local near = type(key) == "string" and nearest(key, keys)
-      core.fail { what = format("%s has no '%s'", name, tostring(key)), hint = near and format("did you mean '%s'?", near) }
+      local hint = near and format("did you mean '%s'?", near)
+      core.fail { what = format("%s has no '%s'", name, tostring(key)), hint = hint }
     end,
     __newindex = function(_, key)
       core.fail { what = format("%s is read-only: %s was assigned to", name, tostring(key)) }

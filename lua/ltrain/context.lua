@@ -1,0 +1,176 @@
+-- context.lua: what a layer is written with: parameters, linear layers, scopes, feeds, outputs, around the builder.
+-- A name given to a parameter is completed by where it is made ("model.layers.3.mlp." .. name), and every operation
+-- carries the scope it was made in ("layer 3/feed-forward"), which plans and messages speak of.
+local core = require "ltrain.core"
+local op = core.op
+
+local context = {}
+local methods = {}
+local meta = { __index = methods }
+
+-- options: training (default true), layers (scales the initial values of projections into the residual stream).
+function context.new(builder, options)
+  options = options or {}
+  return setmetatable({
+    builder = builder,
+    training = options.training ~= false,
+    residual_scale = 1,
+    std = 0.02,
+    prefix = "",
+    path = "",
+    cache = {},
+  }, meta)
+end
+
+-- ---- Scopes ----
+
+-- Run fn(...) in the scope path/name with `prefix` in front of the names of parameters; hands on what fn returns.
+local function inside(ctx, path, prefix, fn, ...)
+  local old_path, old_prefix = ctx.path, ctx.prefix
+  ctx.path, ctx.prefix = path, prefix
+  ctx.builder:scope(path)
+  local function leave(...)
+    ctx.path, ctx.prefix = old_path, old_prefix
+    ctx.builder:scope(old_path)
+    return ...
+  end
+  return leave(fn(...))
+end
+
+-- ctx:scope(name, fn, …): `name` becomes part of the scope and of the parameters' names.
+function methods.scope(ctx, name, fn, ...)
+  local path = ctx.path == "" and name or ctx.path .. "/" .. name
+  return inside(ctx, path, ctx.prefix .. name .. ".", fn, ...)
+end
+
+-- The same with a prefix of its own: ctx:scope_as("layer 3/attention", "model.layers.3.self_attn.", fn, …)
+function methods.scope_as(ctx, path, prefix, fn, ...) return inside(ctx, path, prefix, fn, ...) end
+
+-- ---- Parameters ----
+
+-- What `init` says: a number is the deviation of a normal; "zeros", "ones"; { uniform = a } lies in [-a, a).
+local function read_init(init, std)
+  if init == nil then return "normal", std end
+  if type(init) == "number" then return "normal", init end
+  if init == "zeros" then return "zeros", 0 end
+  if init == "ones" then return "constant", 1 end
+  if type(init) == "table" and type(init.uniform) == "number" then return "uniform", init.uniform end
+  if type(init) == "table" and type(init.constant) == "number" then return "constant", init.constant end
+  core.fail {
+    what = "init is not known", key = "init", got = core.tostring(init),
+    expected = 'a deviation, "zeros", "ones", { uniform = a } or { constant = a }',
+  }
+end
+
+local tp_dims = { out = 0, ["in"] = 1 }
+
+-- ctx:param(name, dims [, { init, tp = "out" | "in" | dimension from 0, decay, trainable }]) → its value
+-- An extent is a number, or { number, granule }: the smallest run that must stay together (a head).
+function methods.param(ctx, name, dims, options)
+  options = options or {}
+  local init, a = read_init(options.init, ctx.std)
+  local tp = options.tp
+  if type(tp) == "string" then
+    tp = tp_dims[tp]
+    if not tp then
+      core.fail { what = "tp is not known", expected = '"out", "in" or a dimension', got = options.tp }
+    end
+  end
+  local state = ctx.builder:state {
+    name = ctx.prefix .. name, dims = dims, role = "param", init = init, a = a, tp = tp,
+    decay = options.decay, trainable = options.trainable,
+  }
+  return ctx.builder:read(state)
+end
+
+-- ctx:buffer(name, dims [, { init }]): a state that is no parameter.
+function methods.buffer(ctx, name, dims, options)
+  local init, a = read_init(options and options.init or "zeros", 0)
+  return ctx.builder:read(ctx.builder:state {
+    name = ctx.prefix .. name, dims = dims, role = "buffer", init = init, a = a,
+  })
+end
+
+-- ctx:linear(name, x, out [, { bias, init, tp, granule, residual }]): x times the transpose of NAME.weight, [out, in].
+-- residual: the product is added to the residual stream, so its first values are smaller the more layers add to it.
+function methods.linear(ctx, name, x, out, options)
+  options = options or {}
+  local init = options.init
+  if init == nil and options.residual then init = ctx.std * ctx.residual_scale end
+  local w = ctx:param(name .. ".weight", { { out, options.granule or 1 }, { x.width, x.granule } },
+    { init = init, tp = options.tp or "out" })
+  local y = op.matmul(x, w, { trans_b = true })
+  if options.bias then
+    y = y + ctx:param(name .. ".bias", { { out, options.granule or 1 } },
+      { init = "zeros", tp = options.tp ~= "in" and 0 or nil })
+  end
+  return y
+end
+
+-- ctx:norm(name, x [, { kind = "rmsnorm" | "layernorm", eps }])
+function methods.norm(ctx, name, x, options)
+  options = options or {}
+  local kind, eps = options.kind or "rmsnorm", options.eps or 1e-5
+  local weight = ctx:param(name .. ".weight", { { x.width, x.granule } }, { init = "ones" })
+  if kind == "rmsnorm" then return (op.rmsnorm(x, weight, { eps = eps })) end
+  local bias = ctx:param(name .. ".bias", { { x.width, x.granule } }, { init = "zeros" })
+  return (op.layernorm(x, weight, bias, { eps = eps }))
+end
+
+-- ctx:dropout(x, p): nothing in evaluation. Masks depend on seed, scope, step and the token, never on the layout.
+function methods.dropout(ctx, x, p)
+  if p == 0 or not ctx.training then return x end
+  ctx.dropouts = (ctx.dropouts or 0) + 1
+  return op.dropout(x, ctx:feed "ordinal", { p = p, stream = "dropout/" .. ctx.dropouts })
+end
+
+-- ---- The borders of the graph ----
+
+-- Columns of the step table, and the reciprocal of its count of labels.
+local columns = {
+  token = { dtype = "i32" }, label = { dtype = "i32" }, document = { dtype = "i32" }, position = { dtype = "i32" },
+  ordinal = { dtype = "i32" }, weight = { dtype = "f32" }, loss_scale = { dtype = "real", tokens = false },
+}
+
+-- ctx:feed(name [, { dtype, tokens, d1, d2, d3 }]): a column of the step table, or an array bound by name. Made once,
+-- outside of any layer: it is there before the first.
+function methods.feed(ctx, name, options)
+  local made = ctx.cache[name]
+  if made then return made end
+  local attributes = { name = name }
+  for key, value in pairs(options or columns[name] or {}) do attributes[key] = value end
+  made = inside(ctx, "", "", op.feed, attributes)
+  ctx.cache[name] = made
+  return made
+end
+
+-- ctx:output(name, value): readable after every step.
+function methods.output(_, name, value) op.output(value, { name = name }) end
+
+-- ctx:control(name, default): a number that may change between steps, for attributes that take one.
+function methods.control(ctx, name, default) return ctx.builder:control(name, default) end
+
+-- ctx:want(value, name): the gradient of the loss by a value, as an output.
+function methods.want(ctx, value, name) ctx.builder:want(value, name) end
+
+-- ctx:loss(value): what is differentiated; also the output "loss".
+function methods.loss(ctx, value)
+  ctx.builder:loss(value)
+  ctx:output("loss", value)
+end
+
+-- ---- Attention over the step table ----
+
+-- ctx:spans(window, block): which blocks of keys a block of queries can see; one for all layers with that window.
+function methods.spans(ctx, window, block)
+  local key = "spans " .. window .. " " .. block
+  local made = ctx.cache[key]
+  if made then return made end
+  local position, document = ctx:feed "position", ctx:feed "document"
+  made = inside(ctx, "", "", op.attention_spans, position, document, position, document,
+    { block = block, window = window })
+  ctx.cache[key] = made
+  return made
+end
+
+return context

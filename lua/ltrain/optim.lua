@@ -1,0 +1,71 @@
+-- optim.lua: optimizers: constructors, and the update they add to a graph.
+-- AdamW (Loshchilov & Hutter 2019, algorithm 2) after clipping by the global norm. The learning rate and the number of
+-- the update are controls: they change between steps, the schedule does not.
+local core = require "ltrain.core"
+local op = core.op
+
+local optim = {}
+
+function optim.adamw(fields)
+  local made = { kind = "adamw", where = core.where() }
+  for key, value in pairs(fields or {}) do made[key] = value end
+  return made
+end
+
+optim.schema = {
+  adamw = {
+    lr = { "lr", required = true, meaning = "a number, lt.lr.cosine {} and its kind, or function(step)" },
+    beta1 = { "number", min = 0, below = 1, default = 0.9, meaning = "decay of the mean of gradients" },
+    beta2 = { "number", min = 0, below = 1, default = 0.95, meaning = "decay of the mean of their squares" },
+    eps = { "number", above = 0, default = 1e-8, meaning = "added to the root of the second mean" },
+    weight_decay = { "number", min = 0, default = 0.1, meaning = "times the learning rate; of matrices only" },
+    clip = { "number", min = 0, default = 1, meaning = "largest norm of all gradients together; 0: none" },
+  },
+}
+
+local GROUP = 32 -- sums added by one operation
+
+-- One sum of many scalars, in a fixed order.
+local function add_all(values)
+  while #values > 1 do
+    local sums = {}
+    for first = 1, #values, GROUP do
+      local last = math.min(first + GROUP - 1, #values)
+      sums[#sums + 1] = first == last and values[first] or op.add_n(unpack(values, first, last))
+    end
+    values = sums
+  end
+  return values[1]
+end
+
+-- Add the update of every trainable parameter. Outputs: grad_norm, before clipping. Controls: lr, optim_t (from 1).
+function optim.build(ctx, spec)
+  local b = ctx.builder
+  b:phase "update"
+  b:where(spec.where or "")
+  ctx:scope_as("optimizer", "", function()
+    local params, gradients, squares = {}, {}, {}
+    for _, p in ipairs(b:states "param") do
+      if p.trainable then
+        local g = b:gradient(p)
+        params[#params + 1] = p
+        gradients[#params], squares[#params] = g, op.sumsq(g)
+      end
+    end
+    if #params == 0 then core.fail { what = "there is nothing to train: no parameter is trainable", key = "optim" } end
+    local norm, scale = op.clip_scale(add_all(squares), { clip = spec.clip })
+    ctx:output("grad_norm", norm)
+    local lr, t = ctx:control("lr", 0), ctx:control("optim_t", 1)
+    for i, p in ipairs(params) do
+      local m = b:state { name = "adam_m/" .. p.name, role = "moment", owner = p }
+      local v = b:state { name = "adam_v/" .. p.name, role = "moment", owner = p }
+      op.adamw(b:read(p), b:read(m), b:read(v), gradients[i], scale, {
+        lr = lr, t = t, beta1 = spec.beta1, beta2 = spec.beta2, eps = spec.eps,
+        weight_decay = p.decay and spec.weight_decay or 0,
+      })
+    end
+  end)
+  b:phase "forward"
+end
+
+return optim

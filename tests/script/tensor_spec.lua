@@ -1,0 +1,82 @@
+-- tensor_spec.lua: lt.tensor and lt.safetensors: made, looked into, reshaped, compared, written and read back.
+local function path(name) return os.tmpname() .. name end
+
+describe("lt.tensor", function()
+  it("is made from nested tables and gives them back", function()
+    local t = lt.tensor({ { 1, 2, 3 }, { 4, 5, 6 } }, "f64")
+    assert.equal("f64", t.dtype)
+    assert.same({ 2, 3 }, t.shape)
+    assert.equal(6, t.count)
+    assert.equal(6, t:get(2, 3))
+    assert.same({ { 1, 2, 3 }, { 4, 5, 6 } }, t:table())
+    assert.same({ 1, 2, 3, 4, 5, 6 }, t:flat())
+    assert.equal(2.5, lt.tensor(2.5):number())
+  end)
+  it("keeps f32 as f32", function()
+    assert.not_equal(0.1, lt.tensor({ 0.1 }):get(1))
+    assert.equal(0.1, lt.tensor({ 0.1 }, "f64"):get(1))
+  end)
+  it("permutes, reshapes, casts and cuts rows as copies", function()
+    local t = lt.tensor { { 1, 2, 3 }, { 4, 5, 6 } }
+    assert.same({ { 1, 4 }, { 2, 5 }, { 3, 6 } }, t:permute({ 2, 1 }):table())
+    assert.same({ { 1, 2 }, { 3, 4 }, { 5, 6 } }, t:reshape({ 3, 2 }):table())
+    assert.same({ { 4, 5, 6 } }, t:rows(2, 1):table())
+    local u = t:cast "f64"
+    u:set(1, 1, 9)
+    assert.equal(1, t:get(1, 1))
+    assert.equal(8, t:max_abs_difference(u))
+  end)
+  it("compares values and bits", function()
+    local nan = 0 / 0
+    local t, u = lt.tensor { 1, nan }, lt.tensor { 1, nan }
+    assert.equal(0, t:max_abs_difference(u))
+    assert.equal(math.huge, t:max_abs_difference(lt.tensor { 1, 2 }))
+    assert.is_true(lt.tensor({ 1 }):equal(lt.tensor { 1 }))
+    local zero = 0
+    assert.equal(0, lt.tensor({ zero }):max_abs_difference(lt.tensor { -zero }))
+    assert.is_false(lt.tensor({ zero }):equal(lt.tensor { zero / -1 }))
+    assert.is_false(lt.tensor({ 1 }):equal(lt.tensor({ 1 }, "f64")))
+  end)
+  it("names the fault at the caller's line", function()
+    local t = lt.tensor { { 1, 2 } }
+    assert.error_matches(function() t:get(1, 3) end, "tensor_spec.lua:%d+: index 2 is 3, outside 1 ... 2")
+    assert.error_matches(function() lt.tensor { { 1, 2 }, { 3 } } end, "the tables are not all 2 long at depth 2")
+    assert.error_matches(function() return t.nothing end, "no field or method 'nothing'")
+    t:close()
+    assert.error_matches(function() return t.shape end, "the tensor is closed")
+  end)
+  it("leaves memory to the collector, which sees it", function()
+    local function resident()
+      local f = assert(io.open "/proc/self/statm")
+      local pages = f:read "*n" and f:read "*n"
+      f:close()
+      return pages * 4096
+    end
+    local before = resident()
+    for _ = 1, 400 do lt.tensor.zeros({ 1024, 1024 }, "f64"):set(1, 1, 1) end -- 3.2 GB in all
+    assert.is_true(resident() - before < 400 * 2 ^ 20)
+  end)
+end)
+
+describe("lt.safetensors", function()
+  it("writes and reads back tensors and metadata", function()
+    local file = path ".safetensors"
+    local a, b = lt.tensor({ { 1, 2 }, { 3, 4 } }, "f64"), lt.tensor({ 7, 8, 9 }, "i32")
+    lt.safetensors.write(file, { { "a", a }, { "b", b } }, { note = "hello" })
+    local f = lt.safetensors.open(file)
+    assert.is_true(f:has "a" and not f:has "c")
+    assert.is_true(f:read("a"):equal(a))
+    assert.is_true(f:read("b"):equal(b))
+    assert.equal("hello", f:metadata().note)
+    assert.equal(2, #f:names())
+    assert.error_matches(function() f:read "c" end, "the file has no tensor 'c'")
+    f:close()
+    assert.error_matches(function() f:names() end, "the file is closed")
+    os.remove(file)
+  end)
+  it("refuses what is not there", function()
+    local ok, e = pcall(lt.safetensors.open, "/nonexistent/file")
+    assert.is_false(ok)
+    assert.equal(4, e.code)
+  end)
+end)
