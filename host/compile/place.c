@@ -70,7 +70,7 @@ static bool can_shard(const lt_dim *d, lt_axis a) {
 
 static bool label_strategy(placer *p, const lt_node *n, const lt_rule *r, int label, lt_axis a, strategy *s) {
   lt_graph *g = p->g;
-  bool any = false, tokens = false;
+  bool any = false, tokens = false, given = false;
   for (int k = 0; k < n->n_in; k++) {
     s->in[k] = lt_place_r();
     if (n->in[k] == LT_NONE) continue;
@@ -79,7 +79,7 @@ static bool label_strategy(placer *p, const lt_node *n, const lt_rule *r, int la
       if (r->in[k][d] != label) continue;
       if (!can_shard(&v->dim[d], a) || s->in[k].kind == LT_SHARDED) return false;
       s->in[k] = lt_place_s(d);
-      any = true;
+      any = given = true;
     }
   }
   for (int k = 0; k < n->n_out; k++) {
@@ -94,8 +94,8 @@ static bool label_strategy(placer *p, const lt_node *n, const lt_rule *r, int la
     }
     if (s->out[k].kind == LT_PARTIAL && (r->no_reduce >> label & 1)) return false;
   }
-  /* A constant is not cut on tp just because it could be. */
-  if (n->n_in == 0 && !(tokens && a != LT_TP)) return false;
+  /* What an operation makes from nothing is cut where the tokens are dealt; on tp not just because it could be. */
+  if (!given && !(tokens && a != LT_TP)) return false;
   return any;
 }
 
@@ -112,12 +112,21 @@ static bool partial_strategy(placer *p, const lt_node *n, const lt_rule *r, lt_a
   return true;
 }
 
+/* Is input k a state that the node writes in place? Such a state stays where it is. */
+static bool writes_state(const lt_graph *g, const lt_node *n, int k) {
+  for (int o = 0; n->op->alias && o < n->n_out; o++)
+    if (n->op->alias[o] == k && g->value.at[n->in[k]].state != LT_NONE) return true;
+  return false;
+}
+
 static void price(placer *p, const lt_node *n, lt_axis a, strategy *s) {
   s->cost = 0;
   for (int k = 0; k < n->n_in && s->cost < IMPOSSIBLE; k++) {
     lt_value v = n->in[k];
     if (v == LT_NONE || !is_placed(p, v)) continue;
-    double c = conversion_cost(p->g, v, p->g->value.at[v].place.axis[a], s->in[k], p->m->size[a]);
+    lt_place from = p->g->value.at[v].place.axis[a];
+    double c = conversion_cost(p->g, v, from, s->in[k], p->m->size[a]);
+    if (!lt_place_equal(from, s->in[k]) && writes_state(p->g, n, k)) c = IMPOSSIBLE;
     s->cost = c == IMPOSSIBLE ? IMPOSSIBLE : s->cost + c;
   }
 }
@@ -252,10 +261,19 @@ void lt_rule_of(const lt_graph *g, const lt_node *n, lt_axis a, lt_rule *r) {
 
 static void fail_no_rule(lt_graph *g, const lt_node *n, lt_axis a) {
   bool first = !g->failed;
-  lt_graph_set_scope(g, n->scope);
-  lt_graph_set_where(g, n->where);
   lt_graph_fail(g, "operation '%s' cannot be placed on mesh axis %s", n->op->name, lt_axis_name(a));
   if (first) lt_error_hint(&g->error, "give it a placement rule, or use a layout without that axis");
+}
+
+/* A gradient that the update reads is brought to where its parameter lies, once, whoever reads it first. */
+static void gather_gradients(placer *p, lt_node *n) {
+  lt_graph *g = p->g;
+  for (int k = 0; n->phase == LT_UPDATE && k < n->n_in && !g->failed; k++) {
+    int32_t state = n->in[k] == LT_NONE ? LT_NONE : g->value.at[n->in[k]].state;
+    if (state == LT_NONE || g->state.at[state].role != LT_ROLE_GRAD || g->state.at[state].owner == LT_NONE) continue;
+    lt_placement want = g->value.at[g->state.at[g->state.at[state].owner].first].place;
+    n->in[k] = convert(p, n->in[k], &want);
+  }
 }
 
 /* Place one node: a strategy for every axis, conversions before it, placements of its outputs. */
@@ -268,7 +286,10 @@ static void place_node(placer *p, lt_node *n) {
     lt_graph_fail(g, "out of memory placing operation '%s'", n->op->name);
     goto done;
   }
-  for (int a = 0; a < LT_AXES; a++) {
+  lt_graph_set_scope(g, n->scope);
+  lt_graph_set_where(g, n->where);
+  gather_gradients(p, n);
+  for (int a = 0; a < LT_AXES && !g->failed; a++) {
     if (p->m->size[a] == 1) continue;
     lt_rule_of(g, n, (lt_axis)a, &r);
     bool whole = !n->op->rule;
@@ -281,8 +302,6 @@ static void place_node(placer *p, lt_node *n) {
     for (int k = 0; k < n->n_in; k++) want[k].axis[a] = best.in[k];
     for (int k = 0; k < n->n_out; k++) g->value.at[n->out + k].place.axis[a] = best.out[k];
   }
-  lt_graph_set_scope(g, n->scope);
-  lt_graph_set_where(g, n->where);
   for (int k = 0; k < n->n_in && !g->failed; k++) {
     lt_value v = n->in[k];
     if (v == LT_NONE) continue;

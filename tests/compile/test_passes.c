@@ -104,8 +104,13 @@ static void test_place_tp(void) {
   CHECK_INT(net_build(&net, g, &e), LT_OK);
   CHECK_INT(lt_pass_differentiate(g, &e), LT_OK);
   if (!CHECK_INT(lt_pass_place(g, &m, &e), LT_OK)) fprintf(stderr, "%s (%s) %s\n", e.what, e.key, e.hint);
-  /* The residual stream starts replicated here, so row products are all-reduced; weights stay where they are. */
-  CHECK(count_ops(g, &lt_op_all_reduce, LT_FORWARD) + count_ops(g, &lt_op_reduce_scatter, LT_FORWARD) == 2);
+  /* Row products are reduce-scattered to rows of tokens, gathered again before the next column product (the first finds
+  ** its input replicated); only the loss is all-reduced. Backward is the mirror image. */
+  CHECK_INT(count_ops(g, &lt_op_reduce_scatter, LT_FORWARD), 2);
+  CHECK_INT(count_ops(g, &lt_op_all_gather, LT_FORWARD), 1);
+  CHECK_INT(count_ops(g, &lt_op_all_reduce, LT_FORWARD), 1);
+  CHECK_INT(count_ops(g, &lt_op_all_to_all, LT_BACKWARD), 0);
+  CHECK_INT(count_ops(g, &lt_op_all_reduce, LT_BACKWARD), 0);
   for (int64_t i = 0; i < g->node.n; i++) {
     const lt_node *n = &g->node.at[i];
     if (n->op != &lt_op_all_gather) continue;
