@@ -29,6 +29,11 @@ static inline const char *scratch_path(const char *name) {
   return path[turn];
 }
 
+/* A variable that holds such a path for as long as it lives. */
+#define SCRATCH_PATH(variable, name)                                                                                   \
+  char variable[512];                                                                                                  \
+  snprintf(variable, sizeof variable, "%s", scratch_path(name))
+
 /* A file of n bytes, its folders made on the way. */
 static inline void scratch_write(const char *name, const void *p, size_t n) {
   char path[512];

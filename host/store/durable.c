@@ -134,7 +134,10 @@ lt_status lt_durable_make_folder(const char *folder, lt_error *e) {
     if (*p != '/' && *p != '\0') continue;
     char end = *p;
     *p = '\0';
-    if (mkdir(path, 0777) != 0 && errno != EEXIST) st = lt_durable_fail(e, "create the folder", path);
+    if (mkdir(path, 0777) == 0)
+      st = lt_durable_sync_parent(path, e); /* what lies in it is only as safe as its own name */
+    else if (errno != EEXIST)
+      st = lt_durable_fail(e, "create the folder", path);
     *p = end;
     if (!end) break;
   }
