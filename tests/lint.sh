@@ -10,83 +10,87 @@ fault() { printf 'lint: %s\n' "$1"; faults=$((faults + 1)); }
 
 # What a folder may include, itself among it: core <- kernels <- graph <- compile <- run <- script <- cli;
 # comm, data and store stand on core alone, and nothing left of run sees them.
-may_include() {
-  case $1 in
-    core) echo core ;;
-    kernels) echo core kernels ;;
-    graph) echo core kernels graph ;;
-    compile) echo core kernels graph compile ;;
-    comm | data | store) echo "core $1" ;;
-    run) echo core kernels graph compile comm data store run ;;
-    script) echo core kernels graph compile comm data store run script ;;
-    cli) echo core kernels graph compile comm data store run script cli ;;
+declare -A may_include=(
+  [core]="core"
+  [kernels]="core kernels"
+  [graph]="core kernels graph"
+  [compile]="core kernels graph compile"
+  [comm]="core comm"
+  [data]="core data"
+  [store]="core store"
+  [run]="core kernels graph compile comm data store run"
+  [script]="core kernels graph compile comm data store run script"
+  [cli]="core kernels graph compile comm data store run script cli"
+)
+
+folder_of() { # FILE: into $folder, the layer it belongs to
+  folder=${1#host/}
+  folder=${folder%%/*}
+  [ "$1" != host/ltrain.h ] || folder=core
+}
+
+check_quoted() { # FILE TARGET: our own headers
+  case $2 in
+    ltrain.h) ;;
+    ../* | */../*) fault "$1: includes \"$2\": write the path from the root or from host/" ;;
+    */*) [[ " ${may_include[$folder]} " == *" ${2%%/*} "* ]] || fault "$1: $folder must not include \"$2\"" ;;
+    *) fault "$1: includes \"$2\": write the path from the root or from host/" ;;
   esac
 }
 
-check_includes() { # FOLDER-NAME FILE
-  local allowed line target
-  allowed=$(may_include "$1")
-  while IFS= read -r line; do
-    target=$(sed -E 's/.*#[[:space:]]*include[[:space:]]*["<]([^">]*)[">].*/\1/' <<< "$line")
-    case $line in
-      *\"*)
-        case $target in
-          ltrain.h) ;;
-          */..* | ..*) fault "$2: includes \"$target\": write the path from the root or from host/" ;;
-          */*) [[ " $allowed " == *" ${target%%/*} "* ]] || fault "$2: $1 must not include \"$target\"" ;;
-          *) fault "$2: includes \"$target\": write the path from the root or from host/" ;;
-        esac
-        ;;
-      *)
-        case $target in
-          lua.h | lualib.h | lauxlib.h | luajit.h)
-            [ "$1" = script ] || fault "$2: only host/script includes <$target>" ;;
-          mpi.h) [ "$1" = comm ] || fault "$2: only host/comm includes <$target>" ;;
-          cblas.h | omp.h) [ "$1" = kernels ] || fault "$2: only kernels/ includes <$target>" ;;
-          nccl.h) [ "$1" = comm ] || fault "$2: only host/comm includes <$target>" ;;
-          cuda*) [[ $2 == kernels/cuda/* || $1 = comm ]] || fault "$2: only kernels/cuda includes <$target>" ;;
-        esac
-        ;;
-    esac
-  done < <(grep -E '^[[:space:]]*#[[:space:]]*include' "$2" || true)
+check_angled() { # FILE TARGET: libraries that one layer owns
+  case $2 in
+    lua.h | lualib.h | lauxlib.h | luajit.h)
+      [ "$folder" = script ] || fault "$1: only host/script includes <$2>" ;;
+    mpi.h | nccl.h) [ "$folder" = comm ] || fault "$1: only host/comm includes <$2>" ;;
+    cblas.h | omp.h) [ "$folder" = kernels ] || fault "$1: only kernels/ includes <$2>" ;;
+    cuda*) [[ $1 == kernels/cuda/* || $folder = comm ]] || fault "$1: only kernels/cuda includes <$2>" ;;
+  esac
 }
 
 # The first lines say what a file is.
 check_header() { # FILE
   local name=${1##*/} first
-  first=$(head -n 1 "$1")
-  [[ $first == '#!'* ]] && first=$(sed -n 2p "$1")
+  {
+    IFS= read -r first || true
+    [[ $first != '#!'* ]] || IFS= read -r first || true
+  } < "$1"
   case $name in
     *.c | *.h | *.cu | *.cuh) [[ $first == "/* $name: "* ]] || fault "$1: does not begin with \"/* $name: …\"" ;;
     *.lua) [[ $first == "-- $name: "* ]] || fault "$1: does not begin with \"-- $name: …\"" ;;
   esac
 }
 
-check_text() { # FILE
-  local found
-  found=$(grep -nE '\b(TODO|FIXME|XXX)\b' "$1" | head -n 1 || true)
-  [ -z "$found" ] || fault "$1:${found%%:*}: unfinished by its own words"
-  [[ ${1##*/} != *util* ]] || fault "$1: no utils: name the subject"
-}
-
 for file in host/**/*.[ch] kernels/**/*.[ch] kernels/**/*.cu kernels/**/*.cuh; do
-  folder=${file#host/}
-  folder=${folder%%/*}
-  [ "$file" = host/ltrain.h ] && folder=core
-  if [ -z "$(may_include "$folder")" ]; then
-    fault "$file: a folder the layers do not know"
-    continue
-  fi
-  check_includes "$folder" "$file"
+  folder_of "$file"
+  [ -n "${may_include[$folder]-}" ] || fault "$file: a folder the layers do not know"
 done
+
+include='^([^:]+):[[:space:]]*#[[:space:]]*include[[:space:]]*(["<])([^">]*)[">]'
+while IFS= read -r line; do
+  [[ $line =~ $include ]] || continue
+  file=${BASH_REMATCH[1]}
+  folder_of "$file"
+  [ -n "${may_include[$folder]-}" ] || continue
+  if [ "${BASH_REMATCH[2]}" = '"' ]; then
+    check_quoted "$file" "${BASH_REMATCH[3]}"
+  else
+    check_angled "$file" "${BASH_REMATCH[3]}"
+  fi
+done < <(grep -rE --include='*.[ch]' --include='*.cu' --include='*.cuh' '^[[:space:]]*#[[:space:]]*include' host kernels)
 
 checked=0
 for file in {host,kernels,tests}/**/*.{c,h,cu,cuh} {lua,recipes,tests}/**/*.lua; do
   check_header "$file"
-  check_text "$file"
+  [[ ${file##*/} != *util* ]] || fault "$file: no utils: name the subject"
   checked=$((checked + 1))
 done
 [ $checked -gt 0 ] || fault "nothing to check in $PWD"
+
+while IFS= read -r line; do
+  fault "$line: unfinished by its own words"
+done < <(grep -rnowE --include='*.[ch]' --include='*.cu' --include='*.cuh' --include='*.lua' 'TODO|FIXME|XXX' \
+  host kernels lua recipes tests)
 
 # The top level holds what the design names; a checkout's own list where there is one.
 if git rev-parse --show-prefix 2> /dev/null | grep -qx ''; then

@@ -10,7 +10,7 @@ cases=0
 # A tree without faults, in which every allowed kind of include occurs.
 fresh() {
   rm -rf "${tree:?}"/*
-  mkdir -p "$tree"/host/{core,graph/ops,run,comm,script} "$tree"/{kernels/cpu,lua,tests}
+  mkdir -p "$tree"/host/{core,graph/ops,run,comm,script} "$tree"/{kernels/cpu,lua,recipes,tests}
   printf '/* ltrain.h: x. */\n' > "$tree/host/ltrain.h"
   printf '/* a.c: x. */\n#include "ltrain.h"\n#include "core/a.h"\n#include <stdio.h>\n' > "$tree/host/core/a.c"
   printf '/* k.c: x. */\n#include "core/a.h"\n#include "kernels/cpu/k.h"\n#include <cblas.h>\n' > "$tree/kernels/cpu/k.c"
