@@ -1,5 +1,6 @@
 /* executor.h: walks one rank's schedule. No allocation, no Lua, no lock inside a step; a call runs at most one item.
-** The arena, arguments and events are made once; begin_step only fills in what the step table decides. */
+** The arena, arguments and events are made once; begin only fills in what the step table decides.
+** A lane runs its items in their order, one at a time; lanes meet only through the waits of the schedule. */
 #ifndef LT_RUN_EXECUTOR_H
 #define LT_RUN_EXECUTOR_H
 
@@ -24,26 +25,32 @@ typedef struct lt_step_input {
   int32_t n_feed;
   const lt_host_array *output;
   int32_t n_output;
+  bool shared; /* the output arrays are those of all ranks of this process: of equal parts only one is stored */
   struct lt_tape *tape; /* NULL: neither recorded nor replayed */
+  bool replay;          /* decisions are read from the tape; else they are written to it */
 } lt_step_input;
 
 typedef enum lt_progress { LT_RAN, LT_BLOCKED, LT_DONE } lt_progress;
 
 typedef struct lt_executor lt_executor;
 
+/* The schedule, its graph, the device and the endpoint are borrowed. */
 lt_status lt_executor_create(const lt_schedule *s, const lt_device *d, lt_comm *comm, lt_executor **out, lt_error *e);
 void lt_executor_free(lt_executor *x);
 
-/* Start a step: evaluates sizes against the bounds (more than planned is LT_DATA), fills the arguments. */
+/* Start a step: evaluates sizes against the bounds (more than planned is LT_DATA), fills the arguments. Nothing has run
+** when it fails. What `in` points to must live until the step is done. Feeds and outputs that the schedule names must be
+** there, of the right shape: integers for integers, any number for reals; converted on the way.
+** A STORE without a token dimension in the unit phases is a sum over the units (the first sets it, the others add). */
 lt_status lt_executor_begin(lt_executor *x, const lt_step_input *in, lt_error *e);
 /* Run at most one ready item of a lane; never blocks. */
 lt_status lt_executor_advance(lt_executor *x, lt_lane lane, lt_progress *out, lt_error *e);
 /* Run one rank's whole step, both lanes, until done. */
 lt_status lt_executor_run(lt_executor *x, lt_error *e);
-/* What it waits for, for messages. */
+/* What its lanes wait for, for messages: "compute waits at item 7 (layer 1/ffn matmul) for item 5 (…)". */
 void lt_executor_describe(const lt_executor *x, lt_text *out);
 
-/* A state's local part, in the arena. */
+/* A state's local part, in the arena; NULL if this rank's schedule never touches it. */
 void *lt_executor_state(lt_executor *x, int32_t state);
 lt_arena *lt_executor_arena(lt_executor *x);
 
@@ -53,5 +60,12 @@ typedef struct lt_item_time {
 } lt_item_time;
 const lt_item_time *lt_executor_times(const lt_executor *x); /* by item */
 double lt_executor_seconds(const lt_executor *x);            /* whole steps since the last reset */
+void lt_executor_reset_times(lt_executor *x);
+
+typedef struct lt_item_span { /* of the last step, seconds of the monotonic clock; a collective from start to end */
+  double begin, end;
+} lt_item_span;
+const lt_item_span *lt_executor_spans(const lt_executor *x); /* by item */
+const lt_schedule *lt_executor_schedule(const lt_executor *x);
 
 #endif

@@ -1,0 +1,156 @@
+/* collective.c: a collective item as a transfer. Parts along the first dimension lie end to end as they are; along any
+** other they are packed member by member into the item's scratch memory before, or unpacked from it after.
+** Volumes follow from the schedule's counts; nothing here asks which rank it is. */
+#include "run/inside.h"
+
+#include "graph/ops/table.h"
+
+#include <string.h>
+
+#define ROUND(bytes) (((bytes) + LT_ARENA_ALIGN - 1) / LT_ARENA_ALIGN * LT_ARENA_ALIGN)
+
+static lt_transfer_kind kind_of(const lt_node *n) {
+  return n->op == &lt_op_all_reduce       ? LT_ALL_REDUCE
+         : n->op == &lt_op_reduce_scatter ? LT_REDUCE_SCATTER
+         : n->op == &lt_op_all_gather     ? LT_ALL_GATHER
+                                          : LT_ALL_TO_ALL;
+}
+
+/* The reduction of the partial value it takes. */
+static lt_reduction reduction_of(const lt_executor *x, int32_t item) {
+  const lt_placement *p = &x->s->graph->value.at[x->s->operand.at[x->s->item.at[item].operand].value].place;
+  for (int a = 0; a < LT_AXES; a++)
+    if ((lt_item_node(x, item)->axes & LT_MASK(a)) && p->axis[a].kind == LT_PARTIAL) return p->axis[a].reduce;
+  return LT_SUM;
+}
+
+/* Elements before and behind dimension `dim`. */
+static int64_t before(const lt_operand *o, int dim) {
+  int64_t n = 1;
+  for (int d = 0; d < dim; d++) n *= o->dim[d];
+  return n;
+}
+
+static int64_t all_but(const lt_operand *o, int dim) {
+  int64_t n = 1;
+  for (int d = 0; d < o->rank; d++)
+    if (d != dim) n *= o->dim[d];
+  return n;
+}
+
+static size_t operand_bytes(const lt_operand *o) { return (size_t)lt_operand_count(o) * lt_dtype_bytes(o->dtype); }
+
+/* ---- When the executor is made ---- */
+
+static void bound_of(const lt_executor *x, int32_t index, lt_operand *o) {
+  const lt_operand_plan *p = &x->s->operand.at[index];
+  *o = (lt_operand){.dtype = p->dtype, .rank = p->rank};
+  for (int d = 0; d < p->rank; d++) o->dim[d] = lt_size_bound(&x->s->graph->sizes, p->dim[d]);
+}
+
+lt_status lt_check_collective(lt_executor *x, int32_t item, lt_error *e) {
+  const lt_item *it = &x->s->item.at[item];
+  const lt_item_run *r = &x->run[item];
+  lt_transfer_kind kind = kind_of(lt_item_node(x, item));
+  lt_operand in, out;
+  bound_of(x, it->operand, &in);
+  bound_of(x, it->operand + it->n_in, &out);
+  if ((kind == LT_ALL_REDUCE || kind == LT_REDUCE_SCATTER) && reduction_of(x, item) == LT_LSE)
+    return lt_fail_item(x, item, LT_FAILED, e, "no transfer reduces by log-sum-exp");
+  if (kind == LT_ALL_REDUCE) return LT_OK;
+  if (it->counts == LT_NONE || r->dim < 0 || r->dim >= in.rank)
+    return lt_fail_item(x, item, LT_FAILED, e, "the schedule says no parts for this collective");
+  size_t need = 0;
+  if (kind == LT_REDUCE_SCATTER && before(&in, r->dim) > 1) need = operand_bytes(&in);
+  if (kind == LT_ALL_GATHER && before(&out, r->dim) > 1) need = operand_bytes(&out);
+  if (kind == LT_ALL_TO_ALL) need = ROUND(operand_bytes(&in)) + operand_bytes(&out);
+  if (need && (it->work == LT_NONE || (size_t)x->s->buffer.at[it->work].bytes < need))
+    return lt_fail_item(x, item, LT_FAILED, e, "the schedule has no scratch memory to pack %zu bytes in", need);
+  return LT_OK;
+}
+
+/* ---- Packing ---- */
+
+/* Between an operand and its parts laid end to end: part i has extent parts[i] / (everything else) along `dim`. */
+static void move_parts(const lt_operand *o, int dim, void *packed, const int64_t *parts, int32_t n, bool pack) {
+  int64_t others = all_but(o, dim);
+  lt_box whole = {.dtype = o->dtype, .data = o->data}, part = {.dtype = o->dtype, .data = packed};
+  int64_t count[LT_MAX_RANK];
+  for (int d = 0; d < o->rank; d++) whole.dim[d] = part.dim[d] = count[d] = o->dim[d];
+  if (!others) return;
+  for (int32_t i = 0; i < n; i++) {
+    part.dim[dim] = count[dim] = parts[i] / others;
+    lt_box_move(pack ? &part : &whole, pack ? &whole : &part, o->rank, count, LT_BOX_COPY);
+    whole.first[dim] += count[dim];
+    part.data = (char *)part.data + (size_t)parts[i] * lt_dtype_bytes(o->dtype);
+  }
+}
+
+static void *work_of(const lt_executor *x, const lt_item *it) {
+  return it->work == LT_NONE ? NULL : x->arena.base + x->s->buffer.at[it->work].offset;
+}
+
+/* Elements member i holds of the cut value, by the schedule. */
+static int64_t held(const lt_executor *x, const lt_item *it, int32_t i) {
+  return x->size[x->s->count.at[it->counts + i]];
+}
+
+/* An all-to-all's volumes: to member i goes what it will hold of `to`, from it comes what it held of `from`. The
+** schedule counts the members' inputs, then their outputs. */
+static void count_all_to_all(lt_executor *x, int32_t item, const lt_operand *in, const lt_operand *out) {
+  const lt_item *it = &x->s->item.at[item];
+  int32_t n = x->group[it->group].n, to = x->run[item].dim, from = x->run[item].other;
+  int64_t per_in = all_but(in, from), per_out = all_but(out, to); /* the same on all members */
+  for (int32_t i = 0; i < n; i++) {
+    x->parts[0][i] = per_out ? held(x, it, n + i) / per_out * all_but(in, to) : 0;
+    x->parts[1][i] = per_in ? held(x, it, i) / per_in * all_but(out, from) : 0;
+  }
+}
+
+lt_status lt_start_collective(lt_executor *x, int32_t item, lt_error *e) {
+  const lt_item *it = &x->s->item.at[item];
+  const lt_operand *in = &x->operand[it->operand], *out = &x->operand[it->operand + it->n_in];
+  int32_t dim = x->run[item].dim;
+  lt_transfer t = {.kind = kind_of(lt_item_node(x, item)),
+                   .group = &x->group[it->group],
+                   .dtype = in->dtype,
+                   .reduce = reduction_of(x, item) == LT_MAX ? LT_COMM_MAX : LT_COMM_SUM,
+                   .send = in->data,
+                   .recv = out->data,
+                   .count = lt_operand_count(in),
+                   .counts = x->parts[0]};
+  int32_t n = t.group->n;
+  if (t.kind == LT_REDUCE_SCATTER || t.kind == LT_ALL_GATHER)
+    for (int32_t i = 0; i < n; i++) x->parts[0][i] = held(x, it, i);
+  if (t.kind == LT_REDUCE_SCATTER && before(in, dim) > 1) {
+    t.send = work_of(x, it);
+    move_parts(in, dim, work_of(x, it), x->parts[0], n, true);
+  }
+  if (t.kind == LT_ALL_GATHER && before(out, dim) > 1) t.recv = work_of(x, it);
+  if (t.kind == LT_ALL_TO_ALL) {
+    count_all_to_all(x, item, in, out);
+    move_parts(in, dim, work_of(x, it), x->parts[0], n, true);
+    t.send = work_of(x, it);
+    t.recv = (char *)work_of(x, it) + ROUND(operand_bytes(in));
+    t.send_counts = x->parts[0];
+    t.counts = x->parts[1];
+  }
+  lt_status status = lt_comm_start(x->comm, &t, &x->ticket, e);
+  if (status) lt_fail_item(x, item, status, e, "transfer failed"); /* only where: the cause stands */
+  return status;
+}
+
+void lt_finish_collective(lt_executor *x, int32_t item) {
+  const lt_item *it = &x->s->item.at[item];
+  const lt_operand *in = &x->operand[it->operand], *out = &x->operand[it->operand + it->n_in];
+  int32_t n = x->group[it->group].n, dim = x->run[item].dim;
+  switch (kind_of(lt_item_node(x, item))) {
+  case LT_ALL_GATHER:
+    if (before(out, dim) > 1) move_parts(out, dim, work_of(x, it), x->parts[0], n, false);
+    break;
+  case LT_ALL_TO_ALL:
+    move_parts(out, x->run[item].other, (char *)work_of(x, it) + ROUND(operand_bytes(in)), x->parts[1], n, false);
+    break;
+  default: break;
+  }
+}

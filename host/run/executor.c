@@ -1,0 +1,343 @@
+/* executor.c: a rank's schedule as program counters, one a lane: create, begin, advance, describe.
+** A step allocates nothing and takes no lock: what it writes to was sized by the schedule when the executor was made. */
+#include "run/inside.h"
+
+#include "graph/op.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static const char *const LANES[LT_LANES] = {"compute", "comm"};
+
+double lt_run_clock(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+lt_status lt_fail_item(const lt_executor *x, int32_t item, lt_status code, lt_error *e, const char *what, ...) {
+  char text[400], label[128];
+  va_list args;
+  va_start(args, what);
+  vsnprintf(text, sizeof text, what, args);
+  va_end(args);
+  const lt_node *n = lt_item_node(x, item);
+  lt_item_label(x->s, item, label, sizeof label);
+  lt_fail(e, code, "%s", text);
+  lt_error_key(e, "%s", label);
+  if (n && n->where[0]) lt_error_where(e, "%s", n->where);
+  return code;
+}
+
+/* ---- Made once ---- */
+
+static int32_t attr_index(const lt_op *op, const char *name) {
+  for (int32_t i = 0; i < op->n_attr; i++)
+    if (!strcmp(op->attr[i].name, name)) return i;
+  return -1;
+}
+
+static int32_t attr_number(const lt_node *n, const char *name) {
+  int32_t i = attr_index(n->op, name);
+  return i < 0 ? -1 : (int32_t)lt_attr_int(n, i);
+}
+
+/* This rank's index among the members along `axes`, in the order of lt_mesh_group. */
+static int32_t index_along(const lt_schedule *s, lt_axis_mask axes) {
+  int32_t index = 0;
+  for (int a = 0; a < LT_AXES; a++)
+    if (axes & LT_MASK(a)) index = index * s->mesh->size[a] + s->coords.at[a];
+  return index;
+}
+
+static lt_status keep_keys(lt_executor *x, int32_t item, lt_error *e) {
+  const lt_item *it = &x->s->item.at[item];
+  for (int32_t o = 0; o < it->n_out; o++) {
+    int32_t index = it->operand + it->n_in + o;
+    if (lt_dtype_is_float(x->s->operand.at[index].dtype)) continue;
+    char key[256];
+    lt_tape_key(x->s->graph, it->node, o, key, sizeof key);
+    size_t n = strlen(key) + 1;
+    if (!(x->key[index] = malloc(n))) return lt_fail_memory(e, n, "a key of the tape");
+    memcpy(x->key[index], key, n);
+    x->run[item].decides = true;
+  }
+  return LT_OK;
+}
+
+/* What an item needs that the schedule leaves in the node. */
+static lt_status prepare_item(lt_executor *x, int32_t item, lt_error *e) {
+  const lt_item *it = &x->s->item.at[item];
+  const lt_node *n = lt_item_node(x, item);
+  lt_item_run *r = &x->run[item];
+  *r = (lt_item_run){.bound = -1, .dim = -1, .other = -1};
+  if (!n) return LT_OK;
+  r->axis_index = index_along(x->s, n->axes);
+  switch (it->kind) {
+  case LT_ITEM_LOAD:
+  case LT_ITEM_STORE: {
+    int32_t name = attr_index(n->op, "name");
+    if (name < 0) return lt_fail_item(x, item, LT_FAILED, e, "'%s' has no attribute \"name\"", n->op->name);
+    r->name = lt_attr_text(n, name);
+    return LT_OK;
+  }
+  case LT_ITEM_COLLECTIVE:
+    r->dim = attr_number(n, "dim");
+    if (r->dim < 0) r->dim = attr_number(n, "to");
+    r->other = attr_number(n, "from");
+    return lt_check_collective(x, item, e);
+  case LT_ITEM_KERNEL: return lt_tape_decides(x->s->graph, it->node) ? keep_keys(x, item, e) : LT_OK;
+  case LT_ITEM_ZERO: break;
+  }
+  return LT_OK;
+}
+
+static void *array(size_t n, size_t size, bool *ok) {
+  void *p = calloc(n ? n : 1, size);
+  if (!p) *ok = false;
+  return p;
+}
+
+static bool allocate(lt_executor *x) {
+  const lt_schedule *s = x->s;
+  size_t items = (size_t)s->item.n, operands = (size_t)s->operand.n;
+  int32_t members = 1;
+  bool ok = true;
+  for (int64_t g = 0; g < s->group.n; g++)
+    if (s->group.at[g].n > members) members = s->group.at[g].n;
+  x->args = array((size_t)(s->args_bytes + 15) / 16, 16, &ok);
+  x->size = array((size_t)s->graph->sizes.node.n, sizeof *x->size, &ok);
+  x->operand = array(operands, sizeof *x->operand, &ok);
+  x->key = array(operands, sizeof *x->key, &ok);
+  x->entry = array(operands, sizeof *x->entry, &ok);
+  x->run = array(items, sizeof *x->run, &ok);
+  x->time = array(items, sizeof *x->time, &ok);
+  x->span = array(items, sizeof *x->span, &ok);
+  for (int lane = 0; lane < LT_LANES; lane++) x->order[lane] = array(items, sizeof *x->order[lane], &ok);
+  x->group = array((size_t)s->group.n, sizeof *x->group, &ok);
+  for (int i = 0; i < 2; i++) x->parts[i] = array((size_t)members, sizeof *x->parts[i], &ok);
+  return ok;
+}
+
+lt_status lt_executor_create(const lt_schedule *s, const lt_device *d, lt_comm *comm, lt_executor **out, lt_error *e) {
+  lt_executor *x = calloc(1, sizeof *x);
+  lt_status status = LT_OK;
+  *out = NULL;
+  if (!x) return lt_fail_memory(e, sizeof *x, "an executor");
+  x->s = s;
+  x->device = d;
+  x->comm = comm;
+  x->kernel = d->kernels[s->graph->real];
+  if (!x->kernel)
+    status = lt_fail(e, LT_USAGE, "device '%s' has no kernels for %s", d->name, lt_dtype_name(s->graph->real));
+  if (!status && !allocate(x)) status = lt_fail_memory(e, (size_t)s->args_bytes, "an executor");
+  if (!status) status = lt_arena_create(&x->arena, (size_t)s->arena_bytes, e);
+  for (int64_t g = 0; !status && g < s->group.n; g++) {
+    const lt_group_plan *p = &s->group.at[g];
+    x->group[g] = (lt_group){.rank = p->rank, .n = p->n, .self = p->self, .id = (int32_t)p->axes};
+  }
+  for (int32_t i = 0; !status && i < s->item.n; i++) {
+    lt_lane lane = s->item.at[i].lane;
+    x->order[lane][x->count[lane]++] = i;
+    status = prepare_item(x, i, e);
+  }
+  if (status) {
+    lt_executor_free(x);
+    return status;
+  }
+  *out = x;
+  return LT_OK;
+}
+
+void lt_executor_free(lt_executor *x) {
+  if (!x) return;
+  for (int64_t i = 0; x->key && i < x->s->operand.n; i++) free(x->key[i]);
+  free(x->args);
+  free(x->size);
+  free(x->operand);
+  free(x->key);
+  free(x->entry);
+  free(x->run);
+  free(x->time);
+  free(x->span);
+  for (int lane = 0; lane < LT_LANES; lane++) free(x->order[lane]);
+  free(x->group);
+  for (int i = 0; i < 2; i++) free(x->parts[i]);
+  lt_arena_free(&x->arena);
+  free(x);
+}
+
+/* ---- A step ---- */
+
+lt_status lt_executor_begin(lt_executor *x, const lt_step_input *in, lt_error *e) {
+  x->in = *in;
+  x->running = false;
+  lt_status status = lt_fill_operands(x, e);
+  for (int32_t i = 0; !status && i < x->s->item.n; i++) {
+    lt_item_kind kind = x->s->item.at[i].kind;
+    x->run[i].ended = x->run[i].skip = false;
+    if (kind == LT_ITEM_KERNEL) lt_fill_arguments(x, i);
+    if (kind == LT_ITEM_LOAD || kind == LT_ITEM_STORE) status = lt_bind_array(x, i, e);
+    if (x->run[i].decides && in->tape) status = lt_bind_tape(x, i, e);
+  }
+  if (status) return status;
+  for (int lane = 0; lane < LT_LANES; lane++) x->next[lane] = 0;
+  x->in_flight = false;
+  x->running = true;
+  x->began = lt_run_clock();
+  return LT_OK;
+}
+
+/* The first item that `item` still waits for, LT_NONE: it is ready. */
+static int32_t waits_for(const lt_executor *x, int32_t item) {
+  const lt_item *it = &x->s->item.at[item];
+  for (int32_t w = 0; w < it->n_wait; w++) {
+    int32_t other = x->s->wait.at[it->wait + w];
+    if (!x->run[other].ended) return other;
+  }
+  return LT_NONE;
+}
+
+static void zero(lt_executor *x, const lt_item *it) {
+  const lt_operand *o = &x->operand[it->operand + it->n_in];
+  size_t bytes = (size_t)lt_operand_count(o) * lt_dtype_bytes(o->dtype);
+  if (bytes) memset(o->data, 0, bytes);
+}
+
+/* Run an item to its end. */
+static void run_item(lt_executor *x, int32_t item) {
+  const lt_item *it = &x->s->item.at[item];
+  switch (it->kind) {
+  case LT_ITEM_KERNEL:
+    if (!x->run[item].skip) x->kernel[lt_item_node(x, item)->op->kernel](x->args + it->args, NULL);
+    if (x->run[item].decides && x->in.tape) lt_move_decisions(x, item);
+    break;
+  case LT_ITEM_LOAD: lt_load_array(x, item); break;
+  case LT_ITEM_STORE: lt_store_array(x, item); break;
+  case LT_ITEM_ZERO: zero(x, it); break;
+  case LT_ITEM_COLLECTIVE: break; /* started and tested instead */
+  }
+}
+
+static void end_item(lt_executor *x, lt_lane lane, int32_t item) {
+  x->span[item].end = lt_run_clock();
+  x->time[item].seconds += x->span[item].end - x->span[item].begin;
+  x->time[item].count++;
+  x->run[item].ended = true;
+  x->next[lane]++;
+  for (int i = 0; i < LT_LANES; i++)
+    if (x->next[i] < x->count[i]) return;
+  x->seconds += x->span[item].end - x->began;
+}
+
+/* Start a collective, or ask whether it has ended: each is one step of progress. */
+static lt_status advance_collective(lt_executor *x, lt_lane lane, int32_t item, lt_progress *out, lt_error *e) {
+  lt_status status = LT_OK;
+  bool done = false;
+  if (!x->in_flight) {
+    x->span[item].begin = lt_run_clock();
+    status = lt_start_collective(x, item, e);
+    x->in_flight = !status;
+    *out = LT_RAN;
+    return status;
+  }
+  status = lt_comm_test(x->comm, x->ticket, &done, e);
+  *out = done ? LT_RAN : LT_BLOCKED;
+  if (status || !done) return status;
+  x->in_flight = false;
+  lt_finish_collective(x, item);
+  end_item(x, lane, item);
+  return LT_OK;
+}
+
+lt_status lt_executor_advance(lt_executor *x, lt_lane lane, lt_progress *out, lt_error *e) {
+  if (!x->running) return lt_fail(e, LT_USAGE, "no step was begun");
+  if (x->next[lane] == x->count[lane]) {
+    *out = LT_DONE;
+    return LT_OK;
+  }
+  int32_t item = x->order[lane][x->next[lane]];
+  if (waits_for(x, item) != LT_NONE) {
+    *out = LT_BLOCKED;
+    return LT_OK;
+  }
+  if (x->s->item.at[item].kind == LT_ITEM_COLLECTIVE) return advance_collective(x, lane, item, out, e);
+  x->span[item].begin = lt_run_clock();
+  run_item(x, item);
+  end_item(x, lane, item);
+  *out = LT_RAN;
+  return LT_OK;
+}
+
+lt_status lt_executor_run(lt_executor *x, lt_error *e) {
+  for (;;) {
+    lt_progress now[LT_LANES];
+    bool ran = false, done = true;
+    for (int lane = 0; lane < LT_LANES; lane++) {
+      lt_status status = lt_executor_advance(x, (lt_lane)lane, &now[lane], e);
+      if (status) return status;
+      ran = ran || now[lane] == LT_RAN;
+      done = done && now[lane] == LT_DONE;
+    }
+    if (done) return LT_OK;
+    if (ran || x->in_flight) continue; /* in flight: only the peer can end it, ask again */
+    lt_text text = {0};
+    lt_executor_describe(x, &text);
+    lt_status status = lt_fail(e, LT_FAILED, "nothing can run on rank %d: %s", (int)x->s->rank, text.s ? text.s : "");
+    lt_text_free(&text);
+    return status;
+  }
+}
+
+/* ---- Asked from outside ---- */
+
+static void describe_ranks(const lt_group *g, lt_text *out) {
+  lt_text_add(out, "with rank");
+  if (g->n > 2) lt_text_add(out, "s");
+  const char *gap = " ";
+  for (int32_t i = 0; i < g->n; i++) {
+    if (i == g->self) continue;
+    lt_text_add(out, "%s%d", gap, (int)g->rank[i]);
+    gap = ", ";
+  }
+}
+
+void lt_executor_describe(const lt_executor *x, lt_text *out) {
+  char label[128];
+  const char *gap = "";
+  for (int lane = 0; lane < LT_LANES; lane++) {
+    if (x->next[lane] == x->count[lane]) continue;
+    int32_t item = x->order[lane][x->next[lane]], other = waits_for(x, item);
+    lt_item_label(x->s, item, label, sizeof label);
+    lt_text_add(out, "%s%s %s item %d (%s)", gap, LANES[lane], other == LT_NONE ? "is at" : "waits at", (int)item,
+                label);
+    if (other != LT_NONE) {
+      lt_item_label(x->s, other, label, sizeof label);
+      lt_text_add(out, " for item %d (%s)", (int)other, label);
+    } else if (x->s->item.at[item].kind == LT_ITEM_COLLECTIVE) {
+      lt_text_add(out, x->in_flight ? ", started, " : " ");
+      describe_ranks(&x->group[x->s->item.at[item].group], out);
+    }
+    gap = "; ";
+  }
+  if (!gap[0]) lt_text_add(out, "done");
+}
+
+void *lt_executor_state(lt_executor *x, int32_t state) {
+  int32_t b = x->s->state_buffer[state];
+  return b == LT_NONE ? NULL : x->arena.base + x->s->buffer.at[b].offset;
+}
+
+lt_arena *lt_executor_arena(lt_executor *x) { return &x->arena; }
+const lt_item_time *lt_executor_times(const lt_executor *x) { return x->time; }
+double lt_executor_seconds(const lt_executor *x) { return x->seconds; }
+const lt_item_span *lt_executor_spans(const lt_executor *x) { return x->span; }
+const lt_schedule *lt_executor_schedule(const lt_executor *x) { return x->s; }
+
+void lt_executor_reset_times(lt_executor *x) {
+  memset(x->time, 0, (size_t)x->s->item.n * sizeof *x->time);
+  x->seconds = 0;
+}

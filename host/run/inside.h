@@ -1,0 +1,78 @@
+/* inside.h: what the files of the executor share: its struct, and one function a kind of item.
+** Everything in it is sized when the executor is made; a step only writes into it. */
+#ifndef LT_RUN_INSIDE_H
+#define LT_RUN_INSIDE_H
+
+#include "run/box.h"
+#include "run/executor.h"
+#include "run/tape.h"
+
+typedef struct lt_item_run { /* what an item needs beside the schedule's own */
+  const char *name;          /* of a LOAD or STORE: the host array */
+  int32_t bound;             /* index of that array in this step's feeds or outputs */
+  int32_t dim, other;        /* of a collective: the dimension it cuts or joins (all_to_all: to, from); -1 */
+  int32_t axis_index;        /* this rank's index along the node's axes */
+  bool decides;              /* its integer outputs go on the tape */
+  bool skip;                 /* in this step: they come from the tape, and there are no others */
+  bool ended;
+} lt_item_run;
+
+struct lt_executor {
+  const lt_schedule *s;
+  const lt_device *device;
+  const lt_kernel_fn *kernel;
+  lt_comm *comm;
+  lt_arena arena;
+  unsigned char *args;
+  int64_t *size;       /* value of every size expression in this step */
+  lt_operand *operand; /* by index of the schedule's operands */
+  char **key;          /* by the same index: name of a decision on the tape, NULL */
+  int32_t *entry;      /* by the same index: its entry on this step's tape */
+  lt_item_run *run;    /* by item, as the next three */
+  lt_item_time *time;
+  lt_item_span *span;
+  int32_t *order[LT_LANES]; /* items of a lane */
+  int32_t count[LT_LANES], next[LT_LANES];
+  lt_group *group;   /* by the schedule's groups */
+  int64_t *parts[2]; /* elements by member, for the transfer at hand */
+  lt_ticket ticket;
+  bool in_flight; /* the comm lane's item was started */
+  bool running;
+  lt_step_input in;
+  double began, seconds;
+};
+
+double lt_run_clock(void); /* monotonic seconds */
+
+/* fill.c: extents of all operands from this step's sizes, then the arguments of all kernels. */
+lt_status lt_fill_operands(lt_executor *x, lt_error *e);
+void lt_fill_arguments(lt_executor *x, int32_t item);
+
+/* rows.c: LOAD and STORE, and the rows a decision has on the tape. A fault (missing array, wrong shape) shows in bind. */
+lt_status lt_bind_array(lt_executor *x, int32_t item, lt_error *e);
+void lt_load_array(lt_executor *x, int32_t item);
+void lt_store_array(lt_executor *x, int32_t item);
+/* The token factor of a value whose rows can be told apart in the whole step: rows a token; 0 if it has none. */
+int64_t lt_rows_factor(const lt_graph *g, lt_value v);
+/* Rows of operand `index` (by the schedule's operands) between the arena and an array of the whole step. */
+void lt_rows_move(lt_executor *x, int32_t index, int32_t item, lt_tensor *t, bool to_host);
+
+/* collective.c: a collective is started (parts packed) and, when its transfer has ended, finished (unpacked). */
+lt_status lt_check_collective(lt_executor *x, int32_t item, lt_error *e);
+lt_status lt_start_collective(lt_executor *x, int32_t item, lt_error *e);
+void lt_finish_collective(lt_executor *x, int32_t item);
+
+/* The decisions of an item between the arena and the step's tape. */
+lt_status lt_bind_tape(lt_executor *x, int32_t item, lt_error *e);
+void lt_move_decisions(lt_executor *x, int32_t item);
+
+/* Fail at an item: its label as the key, its recipe line as the place. Returns code. */
+lt_status lt_fail_item(const lt_executor *x, int32_t item, lt_status code, lt_error *e, const char *what, ...)
+    LT_PRINTF(5, 6);
+
+static inline const lt_node *lt_item_node(const lt_executor *x, int32_t item) {
+  int32_t node = x->s->item.at[item].node;
+  return node == LT_NONE ? NULL : &x->s->graph->node.at[node];
+}
+
+#endif
