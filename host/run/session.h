@@ -15,17 +15,21 @@ lt_status lt_session_create(lt_program *p, uint64_t seed, const lt_device *d, lt
 void lt_session_free(lt_session *s);
 const lt_program *lt_session_program(const lt_session *s);
 
-/* Bind a global array to a feed, or to an output, by name, for the steps to come. The tensor is not copied and must
-** outlive its use. Token feeds of the step table (token, label, document, position, ordinal, weight) and the scalar
-** loss_scale are bound by the session itself. Names the graph does not have are LT_USAGE errors that list those it has.
- */
+/* Bind a global array to a feed, or to an output, by name, for the steps to come; NULL takes it back. The tensor is not
+** copied and must outlive its use. Token feeds of the step table (token, label, document, position, ordinal, weight) and
+** the scalar loss_scale (1 / the table's sum of weights, 0 if that is 0) are bound by the session itself unless others
+** are bound. Names the graph does not have are LT_USAGE errors that list those it has. */
 lt_status lt_session_bind(lt_session *s, const char *name, lt_tensor *t, lt_error *e);
 /* An output's latest value as a tensor owned by the session, allocated for the bound; its token dimension is cut to the
-** step's tokens. NULL if there is no such output. */
+** step's tokens. Without a token dimension it is the sum over the step's units. NULL if there is no such output. */
 const lt_tensor *lt_session_output(lt_session *s, const char *name);
 
-/* Run one step on all ranks of the process. */
+/* Run one step on all ranks of the process. What fails before anything ran (a step larger than planned, a missing feed)
+** leaves the session as it was; a failure inside the step is final: every later step returns the same error. When no
+** rank can go on the error lists what each waits for. */
 lt_status lt_session_step(lt_session *s, const lt_step_table *t, lt_error *e);
+/* Did the last step change the states that survive it? Not when its output "grad_norm" was not finite. */
+bool lt_session_applied(const lt_session *s);
 int64_t lt_session_steps(const lt_session *s); /* number of the next step */
 void lt_session_set_steps(lt_session *s, int64_t step);
 
@@ -33,12 +37,14 @@ void lt_session_set_steps(lt_session *s, int64_t step);
 lt_status lt_session_set_control(lt_session *s, const char *name, double x, lt_error *e);
 lt_status lt_session_get_control(const lt_session *s, const char *name, double *x, lt_error *e);
 
-/* A state as a global tensor: gathered from the ranks that hold it (replicas must be bit-equal, else LT_FAILED), and
-** scattered to them. */
+/* A state as a global tensor: gathered from the ranks that hold it (replicas must be bit-equal, else LT_FAILED; partial
+** sums are added in member order), and scattered to them. read: the caller frees *out. A state that no rank's schedule
+** touches keeps what was written, or its initial value. */
 lt_status lt_session_read(lt_session *s, const char *state, lt_tensor **out, lt_error *e);
 lt_status lt_session_write(lt_session *s, const char *state, const lt_tensor *t, lt_error *e);
 
-/* Tape: decisions of the last step (record on), and a replay of another session's. */
+/* Tape: decisions of the last step (record on), and a replay of another session's, which must outlive it; NULL ends it.
+*/
 void lt_session_record(lt_session *s, bool on);
 lt_status lt_session_replay(lt_session *s, const struct lt_tape *t, lt_error *e);
 const struct lt_tape *lt_session_tape(const lt_session *s);

@@ -1,0 +1,59 @@
+/* session_inside.h: what the files of the session share: its struct, and who does what. */
+#ifndef LT_RUN_SESSION_INSIDE_H
+#define LT_RUN_SESSION_INSIDE_H
+
+#include "run/box.h"
+#include "run/session.h"
+#include "run/tape.h"
+
+typedef struct lt_binding { /* a feed or output of the graph, by name */
+  const char *name;         /* the graph's */
+  lt_value value;           /* of the first node of that name */
+  lt_tensor *bound;         /* the caller's, or NULL */
+  lt_tensor *own;           /* an output's, or the scalar loss_scale; NULL */
+  lt_tensor view;           /* of a column of the step table */
+} lt_binding;
+
+typedef struct lt_state_part { /* a state's local part on a rank */
+  int64_t first[LT_MAX_RANK], count[LT_MAX_RANK];
+} lt_state_part;
+
+struct lt_session {
+  lt_program *program;
+  const lt_mesh *mesh;
+  uint64_t seed;
+  int64_t step;
+  int32_t world;
+  lt_comm **comm;
+  lt_executor **executor;
+  int32_t *by_coords;  /* ranks by ascending coordinates, tp counting fastest: the order of groups */
+  lt_state_part *part; /* [world][states] */
+  lt_tensor **idle;    /* [states]: written though no rank holds it, or NULL */
+  lt_deal *deal;
+  double *control;
+  LT_VEC(lt_binding) feed;
+  LT_VEC(lt_binding) output;
+  lt_host_array *feed_array, *output_array;
+  lt_tape *tape;
+  const lt_tape *replay;
+  bool record;
+  lt_error broken; /* the failure inside a step after which there is no going on */
+};
+
+static inline const lt_graph *lt_session_graph(const lt_session *s) { return s->program->graph; }
+
+/* bindings.c: feeds and outputs by name. */
+lt_status lt_bindings_create(lt_session *s, lt_error *e);
+void lt_bindings_free(lt_session *s);
+/* The arrays of this step: columns of the table, outputs cut to its tokens. LT_DATA if it has more than planned. */
+lt_status lt_bindings_begin(lt_session *s, const lt_step_table *t, lt_error *e);
+
+/* state.c: states as global tensors. */
+lt_status lt_states_create(lt_session *s, lt_error *e); /* before the executors: sizes may be added */
+void lt_states_init(lt_session *s);                     /* after them */
+void lt_states_free(lt_session *s);
+
+/* A name that is not there: LT_USAGE, the nearest of `n` names as a hint, or all of them. */
+lt_status lt_fail_name(lt_error *e, const char *kind, const char *name, const char *const *names, int32_t n);
+
+#endif
