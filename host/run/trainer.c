@@ -1,0 +1,251 @@
+/* trainer.c: steps and evaluations: the table of the cursor's text, the controls, the session, the commit.
+** Everything that outlives a step is advanced in one place, commit(), after the step has run: what fails before it
+** leaves the run where it was. */
+#include "run/trainer_inside.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <time.h>
+
+/* ---- Made once ---- */
+
+static int64_t sequences_of(const lt_trainer_options *o) {
+  int64_t most = 0;
+  if (o->arrays) return lt_tensors_sequences(o->arrays);
+  for (int32_t i = 0; i < o->n_length; i++) {
+    int64_t length = o->length[i].length, n = o->tokens / length + (o->tokens % length != 0);
+    if (n > most) most = n;
+  }
+  return most;
+}
+
+static lt_status check_options(const lt_trainer_options *o, lt_error *e) {
+  if (!o->corpus == !o->arrays) return lt_fail(e, LT_USAGE, "a run reads text or given arrays, one of them");
+  if (o->arrays) return LT_OK;
+  if (o->tokens < 1) return lt_fail(e, LT_RECIPE, "a step must have tokens");
+  for (int32_t i = 0; i < o->n_length; i++)
+    if (o->length[i].length < 1 || (i ? o->length[i].step <= o->length[i - 1].step : o->length[i].step != 0))
+      return lt_fail(e, LT_RECIPE, "lengths by step start at step 0, ascend, and are at least 1");
+  return o->n_length > 0 ? LT_OK : lt_fail(e, LT_RECIPE, "a run over text needs the length of its sequences");
+}
+
+static lt_status check_plan(const lt_trainer *t, const lt_session *s, lt_error *e) {
+  const lt_data_bounds *plan = &lt_session_program(s)->plan.data;
+  int64_t tokens = t->table->capacity_tokens, sequences = t->table->capacity_sequences;
+  if (plan->tokens >= tokens && plan->sequences >= sequences) return LT_OK;
+  lt_fail(e, LT_RECIPE, "the program is planned for less than a step of this run");
+  lt_error_expected(e, "at least %lld tokens in %lld sequences", (long long)tokens, (long long)sequences);
+  lt_error_got(e, "%lld tokens in %lld sequences", (long long)plan->tokens, (long long)plan->sequences);
+  return LT_RECIPE;
+}
+
+static lt_status create_readers(lt_trainer *t, lt_error *e) {
+  lt_corpus *c = t->o.corpus;
+  if (!c) return LT_OK;
+  lt_status st = lt_reader_create(c, LT_CORPUS_TRAIN, t->o.seed, &t->reader, e);
+  if (st == LT_OK && t->eval && lt_corpus_documents(c, LT_CORPUS_EVAL) > 0)
+    st = lt_reader_create(c, LT_CORPUS_EVAL, t->o.seed, &t->held_out, e);
+  return st;
+}
+
+static lt_status copy_lengths(lt_trainer *t, const lt_length *from, lt_error *e) {
+  lt_length *lengths = calloc((size_t)t->o.n_length + 1, sizeof *lengths);
+  if (!lengths) return lt_fail_memory(e, sizeof *lengths, "a run");
+  for (int32_t i = 0; i < t->o.n_length; i++) lengths[i] = from[i];
+  t->o.length = lengths;
+  return LT_OK;
+}
+
+static lt_status create(lt_trainer *t, const lt_trainer_options *o, lt_error *e) {
+  lt_status st = check_options(o, e);
+  if (st == LT_OK) st = copy_lengths(t, o->length, e);
+  if (st == LT_OK && o->arrays) t->o.tokens = o->arrays->rows * o->arrays->length;
+  if (st == LT_OK) st = lt_step_table_create(t->o.tokens, sequences_of(&t->o), &t->table, e);
+  if (st == LT_OK) st = check_plan(t, t->train, e);
+  if (st == LT_OK && t->eval) st = check_plan(t, t->eval, e);
+  return st == LT_OK ? create_readers(t, e) : st;
+}
+
+lt_status lt_trainer_create(const lt_trainer_options *o, lt_program *train, lt_program *eval, lt_trainer **out,
+                            lt_error *e) {
+  *out = NULL;
+  lt_trainer *t = calloc(1, sizeof *t);
+  lt_status st = t ? LT_OK : lt_fail_memory(e, sizeof *t, "a run");
+  if (st == LT_OK) {
+    t->o = *o;
+    t->o.length = NULL; /* until it is a copy */
+    st = lt_session_create(train, o->seed, o->device, &t->train, e);
+    train = NULL;
+  }
+  if (st == LT_OK && eval) {
+    st = lt_session_create(eval, o->seed, o->device, &t->eval, e);
+    eval = NULL;
+  }
+  lt_program_free(train);
+  lt_program_free(eval);
+  if (st == LT_OK) st = create(t, o, e);
+  if (st == LT_OK)
+    *out = t;
+  else
+    lt_trainer_free(t);
+  return st;
+}
+
+void lt_trainer_free(lt_trainer *t) {
+  if (!t) return;
+  lt_session_free(t->train);
+  lt_session_free(t->eval);
+  lt_reader_free(t->reader);
+  lt_reader_free(t->held_out);
+  lt_step_table_free(t->table);
+  free((void *)t->o.length);
+  free(t);
+}
+
+int64_t lt_trainer_next(const lt_trainer *t) { return t->next; }
+int64_t lt_trainer_updates(const lt_trainer *t) { return t->updates; }
+int64_t lt_trainer_cursor(const lt_trainer *t) { return t->cursor; }
+lt_session *lt_trainer_session(lt_trainer *t) { return t->train; }
+
+/* ---- A step ---- */
+
+static double now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static int64_t length_at(const lt_trainer *t, int64_t step) {
+  int32_t i = 0;
+  while (i + 1 < t->o.n_length && t->o.length[i + 1].step <= step) i++;
+  return t->o.length[i].length;
+}
+
+static lt_status read_table(lt_trainer *t, lt_error *e) {
+  if (t->o.arrays) return lt_tensors_table(t->o.arrays, t->next, t->table, e);
+  return lt_reader_step(t->reader, t->next, t->cursor, t->o.tokens, length_at(t, t->next), t->table, e);
+}
+
+/* A recipe with an optimizer of its own may have no such control. */
+static lt_status set_control_if_there(lt_session *s, const char *name, double x, lt_error *e) {
+  const lt_graph *g = lt_session_program(s)->graph;
+  for (int64_t i = 0; i < g->control.n; i++)
+    if (strcmp(g->control.at[i].name, name) == 0) return lt_session_set_control(s, name, x, e);
+  return LT_OK;
+}
+
+static double scalar_output(lt_session *s, const char *name) {
+  const lt_tensor *x = lt_session_output(s, name);
+  return x && lt_tensor_count(x) == 1 ? lt_dtype_load(x->dtype, x->data, 0) : NAN;
+}
+
+static int64_t largest_arena(lt_session *s) {
+  int64_t most = 0;
+  for (int32_t r = 0; r < lt_session_program(s)->plan.mesh.world; r++) {
+    lt_executor *x = lt_session_executor(s, r);
+    if (x && (int64_t)lt_executor_arena(x)->bytes > most) most = (int64_t)lt_executor_arena(x)->bytes;
+  }
+  return most;
+}
+
+static bool is_finite(const lt_tensor *x) {
+  int64_t n = lt_tensor_count(x);
+  for (int64_t i = 0; i < n; i++)
+    if (!isfinite(lt_dtype_load(x->dtype, x->data, i))) return false;
+  return true;
+}
+
+/* Say which gradients were not finite. A sum of squares may overflow though every element is finite. */
+static void report_skipped(lt_trainer *t, const lt_step_stats *stats) {
+  const lt_graph *g = lt_trainer_graph(t);
+  const char *first = NULL;
+  int64_t bad = 0, all = 0;
+  for (int64_t i = 0; i < g->state.n; i++) {
+    lt_tensor *x = NULL;
+    const lt_state *s = &g->state.at[i];
+    if (s->role != LT_ROLE_GRAD || lt_session_read(t->train, s->name, &x, NULL) != LT_OK) continue;
+    all++;
+    if (!is_finite(x)) {
+      bad++;
+      if (!first) first = s->owner != LT_NONE ? g->state.at[s->owner].name : s->name;
+    }
+    lt_tensor_free(x);
+  }
+  if (first)
+    lt_log_write(&t->o.log, LT_LOG_WARN,
+                 "step %lld is not applied: loss %g; %lld of %lld gradients are not finite, the first that of %s",
+                 (long long)stats->step, stats->loss, (long long)bad, (long long)all, first);
+  else
+    lt_log_write(&t->o.log, LT_LOG_WARN, "step %lld is not applied: loss %g, the norm of all gradients is %g",
+                 (long long)stats->step, stats->loss, stats->grad_norm);
+}
+
+static void commit(lt_trainer *t, const lt_step_stats *stats) {
+  t->next++;
+  t->cursor += stats->tokens;
+  t->updates += stats->applied;
+}
+
+lt_status lt_trainer_step(lt_trainer *t, double lr, lt_step_stats *stats, lt_error *e) {
+  double begin = now();
+  lt_status st = read_table(t, e);
+  if (st == LT_OK) st = set_control_if_there(t->train, "lr", lr, e);
+  if (st == LT_OK) st = set_control_if_there(t->train, "optim_t", (double)(t->updates + 1), e);
+  if (st != LT_OK) return st;
+  lt_session_set_steps(t->train, t->next);
+  st = lt_session_step(t->train, t->table, e);
+  if (st != LT_OK) return st;
+  *stats = (lt_step_stats){.step = t->next,
+                           .loss = scalar_output(t->train, "loss"),
+                           .count = t->table->weight_sum,
+                           .tokens = t->table->tokens,
+                           .seconds = now() - begin,
+                           .grad_norm = scalar_output(t->train, "grad_norm"),
+                           .lr = lr,
+                           .memory = largest_arena(t->train),
+                           .applied = lt_session_applied(t->train)};
+  if (!stats->applied) report_skipped(t, stats);
+  commit(t, stats);
+  return LT_OK;
+}
+
+/* ---- Evaluation ---- */
+
+bool lt_trainer_can_evaluate(const lt_trainer *t) { return t->eval && t->held_out; }
+
+/* Give the evaluating session the values of what it shares with the training one. */
+static lt_status copy_states(lt_trainer *t, lt_error *e) {
+  const lt_graph *g = lt_session_program(t->eval)->graph;
+  lt_status st = LT_OK;
+  for (int64_t i = 0; st == LT_OK && i < g->state.n; i++) {
+    lt_tensor *x = NULL;
+    const lt_state *s = &g->state.at[i];
+    if (s->role != LT_ROLE_PARAM && s->role != LT_ROLE_BUFFER) continue;
+    st = lt_session_read(t->train, s->name, &x, e);
+    if (st == LT_OK) st = lt_session_write(t->eval, s->name, x, e);
+    lt_tensor_free(x);
+  }
+  return st;
+}
+
+lt_status lt_trainer_evaluate(lt_trainer *t, double *loss, int64_t *tokens, lt_error *e) {
+  if (!lt_trainer_can_evaluate(t)) return lt_fail(e, LT_USAGE, "there is no held-out text to evaluate with");
+  double sum = 0, count = 0;
+  int64_t read = 0, n = t->o.tokens, batches = lt_reader_eval_batches(t->held_out, n, t->o.eval_tokens);
+  lt_status st = copy_states(t, e);
+  for (int64_t b = 0; st == LT_OK && b < batches; b++) {
+    st = lt_reader_eval(t->held_out, b, n, length_at(t, t->next), t->o.eval_tokens, t->table, e);
+    if (st != LT_OK) break;
+    lt_session_set_steps(t->eval, b);
+    st = lt_session_step(t->eval, t->table, e);
+    /* a batch's loss is a mean over its own count */
+    if (t->table->weight_sum > 0) sum += scalar_output(t->eval, "loss") * t->table->weight_sum;
+    count += t->table->weight_sum;
+    read += t->table->tokens;
+  }
+  if (st == LT_OK && count == 0) st = lt_fail(e, LT_DATA, "no token of the held-out text has a label");
+  if (st != LT_OK) return st;
+  *loss = sum / count;
+  *tokens = read;
+  return LT_OK;
+}

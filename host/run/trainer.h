@@ -1,0 +1,69 @@
+/* trainer.h: a training run as it stands between two steps: programs, parameters, data position, what a save holds.
+** It knows no Lua, no files but saves, no clock but its own: who drives it says when to evaluate, save and end.
+** A step is a function of what is saved, so a run that goes on from a save repeats the losses of one never stopped. */
+#ifndef LT_RUN_TRAINER_H
+#define LT_RUN_TRAINER_H
+
+#include "data/corpus.h"
+#include "data/tensors.h"
+#include "run/session.h"
+#include "store/tree.h"
+
+typedef struct lt_trainer lt_trainer;
+
+typedef struct lt_length { /* from `step` on, sequences have `length` tokens */
+  int64_t step, length;
+} lt_length;
+
+typedef struct lt_trainer_options {
+  const lt_device *device;
+  uint64_t seed;
+  lt_corpus *corpus;        /* where steps come from: text, */
+  const lt_tensors *arrays; /* or given arrays, the same ones every step */
+  int64_t tokens;           /* a step; of arrays: all there are */
+  const lt_length *length;  /* [n_length] the first from step 0, steps ascending; nothing for arrays */
+  int32_t n_length;
+  int64_t eval_tokens; /* at most, of an evaluation; 0: all held-out text */
+  lt_log log;          /* what a person should know that is no error */
+} lt_trainer_options;
+
+typedef struct lt_step_stats {
+  int64_t step;   /* the one that ran */
+  double loss;    /* mean over the step's counted tokens */
+  double count;   /* those: the sum of loss weights */
+  int64_t tokens; /* read, counted or not */
+  double seconds;
+  double grad_norm; /* before clipping; NaN if the recipe has none */
+  double lr;
+  int64_t memory; /* bytes of the largest arena of a rank */
+  bool applied;   /* false: a gradient was not finite, nothing was changed */
+} lt_step_stats;
+
+/* The programs are taken over, on failure too. `eval`: the same recipe forward only, or NULL; corpus and arrays are
+** borrowed. LT_DATA when there is no text; LT_RECIPE when the programs plan for less than a step holds. */
+lt_status lt_trainer_create(const lt_trainer_options *o, lt_program *train, lt_program *eval, lt_trainer **out,
+                            lt_error *e);
+void lt_trainer_free(lt_trainer *t);
+
+int64_t lt_trainer_next(const lt_trainer *t);    /* number of the next step, from 0 */
+int64_t lt_trainer_updates(const lt_trainer *t); /* that were applied */
+int64_t lt_trainer_cursor(const lt_trainer *t);  /* tokens of the steps so far */
+lt_session *lt_trainer_session(lt_trainer *t);
+
+/* One step at learning rate `lr`. A step whose gradient norm is not finite is counted, its text is passed over, and
+** nothing is applied: the log names the first parameter to blame. An error leaves the run as it was before the step. */
+lt_status lt_trainer_step(lt_trainer *t, double lr, lt_step_stats *stats, lt_error *e);
+
+/* Is there held-out text, and a program to read it with? */
+bool lt_trainer_can_evaluate(const lt_trainer *t);
+/* Mean loss over the held-out text, in an order that is the same for every run, with the parameters as they are. */
+lt_status lt_trainer_evaluate(lt_trainer *t, double *loss, int64_t *tokens, lt_error *e);
+
+/* Write everything a run goes on with into the folder `saves`, as step-N. `policy`: what its policies keep, any tree,
+** or NULL. */
+lt_status lt_trainer_save(lt_trainer *t, const char *saves, const lt_tree *policy, lt_error *e);
+/* Go on from the newest whole save in the folder; the log says why newer ones are refused. LT_DATA when there is none,
+** or it is not one of this model. The layout may be another. *policy (may be NULL) is the caller's to free. */
+lt_status lt_trainer_resume(lt_trainer *t, const char *saves, lt_tree **policy, lt_error *e);
+
+#endif

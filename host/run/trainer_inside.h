@@ -1,0 +1,23 @@
+/* trainer_inside.h: what trainer.c (steps, evaluation) and trainer_save.c (saves) know of each other. */
+#ifndef LT_RUN_TRAINER_INSIDE_H
+#define LT_RUN_TRAINER_INSIDE_H
+
+#include "data/reader.h"
+#include "run/trainer.h"
+
+struct lt_trainer {
+  lt_trainer_options o; /* `length` is a copy */
+  lt_session *train, *eval;
+  lt_reader *reader, *held_out;
+  lt_step_table *table;
+  int64_t next;    /* number of the next step */
+  int64_t updates; /* applied so far */
+  int64_t cursor;  /* tokens of the steps so far */
+};
+
+static inline const lt_graph *lt_trainer_graph(const lt_trainer *t) { return lt_session_program(t->train)->graph; }
+
+/* Does a state survive a step? Gradients do not. */
+static inline bool lt_trainer_keeps(const lt_state *s) { return s->role != LT_ROLE_GRAD; }
+
+#endif

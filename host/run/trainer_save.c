@@ -1,0 +1,251 @@
+/* trainer_save.c: what a run goes on with, written and read.
+**
+**   model.safetensors      parameters and buffers, whole, under their names
+**   optimizer.safetensors  moments
+**   state.json             {"step": number of the next step, "cursor": …, "updates": …, "seed": 16 hexadecimal digits,
+**                           "plan": …, "data": hashes, told apart but not needed, "controls": {name: value},
+**                           "policy": what policies keep} */
+#include "run/trainer_inside.h"
+
+#include "store/durable.h"
+#include "store/save.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static const char model_file[] = "model.safetensors", optimizer_file[] = "optimizer.safetensors";
+
+static const char *file_of(const lt_state *s) { return s->role == LT_ROLE_MOMENT ? optimizer_file : model_file; }
+
+/* ---- Tensors out ---- */
+
+typedef struct outgoing { /* the states of one file */
+  lt_trainer *t;
+  int32_t *state; /* [count] */
+  int64_t count;
+  int64_t held; /* index of the one in `whole`, -1 */
+  lt_tensor *whole;
+} outgoing;
+
+static const lt_state *state_at(const outgoing *o, int64_t i) { return &lt_trainer_graph(o->t)->state.at[o->state[i]]; }
+
+static lt_status hold(outgoing *o, int64_t i, lt_error *e) {
+  if (o->held == i) return LT_OK;
+  lt_tensor_free(o->whole);
+  o->whole = NULL;
+  o->held = -1;
+  lt_status st = lt_session_read(o->t->train, state_at(o, i)->name, &o->whole, e);
+  if (st == LT_OK) o->held = i;
+  return st;
+}
+
+static lt_status describe(void *context, int64_t i, lt_save_tensor *out, lt_error *e) {
+  const outgoing *o = context;
+  const lt_state *s = state_at(o, i);
+  const lt_sizes *sizes = &lt_trainer_graph(o->t)->sizes;
+  (void)e;
+  *out = (lt_save_tensor){.name = s->name, .dtype = s->dtype, .rank = s->rank};
+  for (int d = 0; d < s->rank; d++) out->dim[d] = lt_size_value(sizes, s->dim[d].size);
+  return LT_OK;
+}
+
+static lt_status read_bytes(void *context, int64_t i, int64_t offset, int64_t bytes, void *to, lt_error *e) {
+  outgoing *o = context;
+  lt_status st = hold(o, i, e);
+  if (st == LT_OK) memcpy(to, (const char *)o->whole->data + offset, (size_t)bytes);
+  return st;
+}
+
+static lt_status save_file(lt_trainer *t, lt_save *save, const char *file, lt_error *e) {
+  const lt_graph *g = lt_trainer_graph(t);
+  outgoing o = {.t = t, .held = -1, .state = calloc((size_t)g->state.n + 1, sizeof *o.state)};
+  if (!o.state) return lt_fail_memory(e, (size_t)g->state.n * sizeof *o.state, "a save");
+  for (int64_t i = 0; i < g->state.n; i++)
+    if (lt_trainer_keeps(&g->state.at[i]) && file_of(&g->state.at[i]) == file) o.state[o.count++] = (int32_t)i;
+  const lt_save_source from = {&o, o.count, describe, read_bytes};
+  lt_status st = lt_save_tensors(save, file, &from, e);
+  lt_tensor_free(o.whole);
+  free(o.state);
+  return st;
+}
+
+/* ---- State out ---- */
+
+static lt_tree *hexadecimal(uint64_t x) {
+  char text[17];
+  snprintf(text, sizeof text, "%016" PRIx64, x);
+  return lt_tree_text(text);
+}
+
+/* A copy: the tree that is saved owns what is in it, the policies keep theirs. */
+static lt_tree *copy_tree(const lt_tree *from) {
+  if (from->kind == LT_TREE_BOOLEAN) return lt_tree_boolean(from->boolean);
+  if (from->kind == LT_TREE_NUMBER) return lt_tree_number(from->number);
+  if (from->kind == LT_TREE_TEXT) return lt_tree_bytes(from->text, from->length);
+  lt_tree *to = lt_tree_table();
+  bool ok = to != NULL;
+  for (int64_t i = 0; ok && i < from->count; i++) {
+    const lt_tree_entry *x = &from->entry[i];
+    lt_tree *value = copy_tree(x->value);
+    ok = x->name ? lt_tree_set_bytes(to, x->name, x->length, value) : lt_tree_set_index(to, x->index, value);
+  }
+  if (ok) return to;
+  lt_tree_free(to);
+  return NULL;
+}
+
+static lt_tree *control_tree(const lt_trainer *t) {
+  const lt_graph *g = lt_trainer_graph(t);
+  lt_tree *all = lt_tree_table();
+  bool ok = all != NULL;
+  for (int64_t i = 0; ok && i < g->control.n; i++) {
+    double x = 0;
+    ok = lt_session_get_control(t->train, g->control.at[i].name, &x, NULL) == LT_OK &&
+         lt_tree_set(all, g->control.at[i].name, lt_tree_number(x));
+  }
+  if (ok) return all;
+  lt_tree_free(all);
+  return NULL;
+}
+
+static lt_status save_state(lt_trainer *t, lt_save *save, const lt_tree *policy, lt_error *e) {
+  lt_tree *s = lt_tree_table();
+  bool ok = s && lt_tree_set(s, "step", lt_tree_number((double)t->next)) &&
+            lt_tree_set(s, "cursor", lt_tree_number((double)t->cursor)) &&
+            lt_tree_set(s, "updates", lt_tree_number((double)t->updates)) &&
+            lt_tree_set(s, "seed", hexadecimal(t->o.seed)) &&
+            lt_tree_set(s, "plan", hexadecimal(lt_session_program(t->train)->plan.hash)) &&
+            lt_tree_set(s, "data", hexadecimal(t->o.corpus ? lt_corpus_hash(t->o.corpus) : 0)) &&
+            lt_tree_set(s, "controls", control_tree(t)) && (!policy || lt_tree_set(s, "policy", copy_tree(policy)));
+  lt_status st = ok ? lt_save_state(save, s, e) : lt_fail_memory(e, sizeof *s, "the state of the run");
+  lt_tree_free(s);
+  return st;
+}
+
+lt_status lt_trainer_save(lt_trainer *t, const char *saves, const lt_tree *policy, lt_error *e) {
+  lt_save *save = NULL;
+  lt_status st = lt_save_begin(saves, t->next, &save, e);
+  if (st == LT_OK) st = save_file(t, save, model_file, e);
+  if (st == LT_OK) st = save_file(t, save, optimizer_file, e);
+  if (st == LT_OK) st = save_state(t, save, policy, e);
+  if (st == LT_OK) st = lt_save_commit(save, e);
+  lt_save_free(save);
+  return st;
+}
+
+/* ---- Tensors in ---- */
+
+typedef struct incoming {
+  lt_trainer *t;
+  bool *seen; /* [states] */
+} incoming;
+
+static lt_status put(void *context, const lt_safetensor *x, lt_error *e) {
+  incoming *in = context;
+  int32_t i = lt_graph_find_state(lt_trainer_graph(in->t), x->name);
+  lt_tensor *t = NULL;
+  lt_status st = LT_OK;
+  if (i == LT_NONE || !lt_trainer_keeps(&lt_trainer_graph(in->t)->state.at[i]))
+    st = lt_fail(e, LT_DATA, "the save holds what the recipe does not have: it is one of another model");
+  else if (x->rank > LT_MAX_RANK)
+    st = lt_fail(e, LT_DATA, "a tensor of the save has %d dimensions", x->rank);
+  else
+    st = lt_tensor_create(x->dtype, x->rank, x->dim, &t, e);
+  if (st == LT_OK) {
+    if (x->bytes) memcpy(t->data, x->data, (size_t)x->bytes);
+    st = lt_session_write(in->t->train, x->name, t, e);
+    in->seen[i] = true;
+  }
+  lt_tensor_free(t);
+  if (st != LT_OK && e) {
+    e->code = LT_DATA;
+    lt_error_key(e, "%s", x->name);
+  }
+  return st == LT_OK ? LT_OK : LT_DATA;
+}
+
+static lt_status load_tensors(lt_trainer *t, const char *folder, lt_error *e) {
+  const lt_graph *g = lt_trainer_graph(t);
+  incoming in = {t, calloc((size_t)g->state.n + 1, sizeof *in.seen)};
+  if (!in.seen) return lt_fail_memory(e, (size_t)g->state.n, "a resume");
+  const lt_save_sink to = {&in, put};
+  lt_status st = lt_save_load_tensors(folder, model_file, &to, e);
+  if (st == LT_OK) st = lt_save_load_tensors(folder, optimizer_file, &to, e);
+  for (int64_t i = 0; st == LT_OK && i < g->state.n; i++) {
+    if (in.seen[i] || !lt_trainer_keeps(&g->state.at[i])) continue;
+    st = lt_fail(e, LT_DATA, "the save lacks what the recipe has: it is one of another model");
+    lt_error_key(e, "%s", g->state.at[i].name);
+  }
+  free(in.seen);
+  return st;
+}
+
+/* ---- State in ---- */
+
+static lt_status load_controls(lt_trainer *t, const lt_tree *controls, lt_error *e) {
+  lt_status st = LT_OK;
+  for (int64_t i = 0; st == LT_OK && controls && i < controls->count; i++) {
+    const lt_tree_entry *x = &controls->entry[i];
+    if (x->name && x->value->kind == LT_TREE_NUMBER)
+      st = lt_session_set_control(t->train, x->name, x->value->number, e);
+    else
+      st = lt_fail(e, LT_DATA, "a control of the save is no named number");
+  }
+  return st;
+}
+
+static bool differs(const lt_tree *state, const char *key, uint64_t now) {
+  const char *text = NULL;
+  return lt_tree_need_text(state, key, &text, NULL) != LT_OK || strtoull(text, NULL, 16) != now;
+}
+
+static lt_status check_seed(const lt_trainer *t, const lt_tree *state, lt_error *e) {
+  const char *text = "";
+  if (!differs(state, "seed", t->o.seed)) return LT_OK;
+  (void)lt_tree_need_text(state, "seed", &text, NULL);
+  lt_fail(e, LT_DATA, "the save belongs to a run with another seed: text and masks would not go on where they ended");
+  lt_error_key(e, "seed");
+  lt_error_expected(e, "%llu", strtoull(text, NULL, 16));
+  lt_error_got(e, "%llu", (unsigned long long)t->o.seed);
+  return LT_DATA;
+}
+
+static lt_status load_state(lt_trainer *t, const lt_tree *state, lt_error *e) {
+  lt_status st = check_seed(t, state, e);
+  if (st == LT_OK) st = lt_tree_need_whole(state, "step", &t->next, e);
+  if (st == LT_OK) st = lt_tree_need_whole(state, "cursor", &t->cursor, e);
+  if (st == LT_OK) st = lt_tree_need_whole(state, "updates", &t->updates, e);
+  if (st == LT_OK) st = load_controls(t, lt_tree_get(state, "controls"), e);
+  if (st != LT_OK) return st;
+  if (differs(state, "data", t->o.corpus ? lt_corpus_hash(t->o.corpus) : 0))
+    lt_log_write(&t->o.log, LT_LOG_WARN, "the text is not that of the save: its order changes from here on");
+  if (differs(state, "plan", lt_session_program(t->train)->plan.hash))
+    lt_log_write(&t->o.log, LT_LOG_INFO, "the plan is not that of the save: losses agree to rounding, not to the bit");
+  return LT_OK;
+}
+
+static lt_status load(lt_trainer *t, const char *folder, lt_tree **policy, lt_error *e) {
+  lt_tree *state = NULL;
+  lt_status st = lt_save_load_state(folder, &state, e);
+  if (st == LT_OK) st = load_tensors(t, folder, e);
+  if (st == LT_OK) st = load_state(t, state, e);
+  const lt_tree *kept = st == LT_OK && policy ? lt_tree_get(state, "policy") : NULL;
+  if (kept && !(*policy = copy_tree(kept))) st = lt_fail_memory(e, sizeof *kept, "the state of policies");
+  lt_tree_free(state);
+  if (st != LT_OK && e && !e->where[0]) lt_error_where(e, "%s", folder);
+  return st;
+}
+
+lt_status lt_trainer_resume(lt_trainer *t, const char *saves, lt_tree **policy, lt_error *e) {
+  char *folder = NULL;
+  lt_text refused = {0};
+  if (policy) *policy = NULL;
+  lt_status st = lt_save_newest(saves, &folder, &refused, e);
+  if (refused.s) lt_log_write(&t->o.log, LT_LOG_WARN, "refused: %s", refused.s);
+  if (st == LT_OK) st = load(t, folder, policy, e);
+  if (st == LT_OK) lt_log_write(&t->o.log, LT_LOG_INFO, "going on from %s", folder);
+  lt_text_free(&refused);
+  free(folder);
+  return st;
+}
