@@ -70,6 +70,7 @@ void lt_lua_open_graph(lua_State *L);
 void lt_lua_open_ops(lua_State *L);
 void lt_lua_open_data(lua_State *L);
 void lt_lua_open_program(lua_State *L);
+void lt_lua_open_json(lua_State *L);
 void lt_lua_open_random(lua_State *L);
 void lt_lua_open_options(lua_State *L);
 

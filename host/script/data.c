@@ -2,6 +2,7 @@
 ** Arrays are [rows, length]: lt.tensor of i32, or nested tables of integers. The table is checked by the data layer. */
 #include "script/data.h"
 
+#include "data/glob.h"
 #include "data/tensors.h"
 
 #include <string.h>
@@ -108,9 +109,26 @@ static int table_index(lua_State *L) {
   return 1;
 }
 
+/* lt.data.files(pattern) → the files it names, ascending by bytes */
+static int data_files(lua_State *L) {
+  const char *pattern = luaL_checkstring(L, 1);
+  lt_glob g = {0};
+  lt_error e = {0};
+  lt_status st = lt_glob_find(".", &pattern, 1, &g, &e);
+  if (st == LT_OK) {
+    lua_createtable(L, (int)g.count, 0);
+    for (int64_t i = 0; i < g.count; i++) {
+      lua_pushstring(L, g.path[i]);
+      lua_rawseti(L, -2, (int)i + 1);
+    }
+  }
+  lt_glob_free(&g);
+  return st == LT_OK ? 1 : lt_lua_raise(L, &e);
+}
+
 void lt_lua_open_data(lua_State *L) {
   static const luaL_Reg meta[] = {{"__gc", table_close}, {"__index", table_index}, {NULL, NULL}};
-  static const luaL_Reg library[] = {{"tensors", data_tensors}, {NULL, NULL}};
+  static const luaL_Reg library[] = {{"tensors", data_tensors}, {"files", data_files}, {NULL, NULL}};
   lt_lua_type(L, LT_LUA_STEP_TABLE, NULL, meta);
   lua_getfield(L, -1, "tensor");
   lua_setfield(L, LUA_REGISTRYINDEX, "ltrain.tensor");

@@ -110,6 +110,8 @@ static int open_core(lua_State *L) {
     lt_lua_open_tensor(L);
     lt_lua_open_safetensors(L);
     lt_lua_open_data(L);
+    lt_lua_open_json(L);
+    lt_lua_open_program(L);
   }
   lua_pushstring(L, lt_version());
   lua_setfield(L, -2, "version");

@@ -6,6 +6,8 @@ local lt = {
   nn = require "ltrain.nn",
   optim = require "ltrain.optim",
   lr = require "ltrain.lr",
+  check = require("ltrain.recipe").check_part,
 }
 for name, value in pairs(core) do lt[name] = value end
+if core.program then lt.program = require "ltrain.program" end
 return lt

@@ -1,0 +1,274 @@
+/* program.c: lt.program: compile a graph and run steps of it from a script, on one rank or several in this process.
+** Bound tensors are kept alive by the program; what is read out is a copy. The build function is called by the plan
+** loop, perhaps more than once, and must build the same graph every time. */
+#include "run/session.h"
+#include "script/data.h"
+#include "script/graph.h"
+
+#include <string.h>
+
+#define TYPE "lt.program"
+
+typedef struct program {
+  lt_session *session; /* NULL: closed */
+  lt_plan_options options;
+  lt_dtype real;
+  int build; /* registry reference of the build function */
+} program;
+
+static program *check_program(lua_State *L) {
+  program *p = luaL_checkudata(L, 1, TYPE);
+  if (!p->session) lt_lua_fail(L, "the program is closed");
+  return p;
+}
+
+static int program_close(lua_State *L) {
+  program *p = luaL_checkudata(L, 1, TYPE);
+  lt_session_free(p->session);
+  p->session = NULL;
+  luaL_unref(L, LUA_REGISTRYINDEX, p->build);
+  p->build = LUA_NOREF;
+  return 0;
+}
+
+/* ---- Compiling ---- */
+
+typedef struct build_context {
+  lt_script *script;
+  int function;
+} build_context;
+
+/* lt_build_fn */
+static lt_status build(void *context, lt_graph *g, lt_error *e) {
+  build_context *c = context;
+  if (!lua_checkstack(c->script->L, 16)) return lt_fail(e, LT_FAILED, "the Lua stack is full");
+  lua_rawgeti(c->script->L, LUA_REGISTRYINDEX, c->function);
+  return lt_lua_build(c->script, g, e);
+}
+
+static void read_mesh(lua_State *L, lt_mesh_spec *m) {
+  static const char *const axes[] = {"pp", "dp", "sp", "tp", "ep", NULL};
+  int32_t *size[] = {&m->pp, &m->dp, &m->sp, &m->tp, &m->ep};
+  static const int bit[] = {1, 2, 4, 8, 0};
+  lua_getfield(L, 1, "mesh");
+  if (!lua_isnil(L, -1)) {
+    luaL_checktype(L, -1, LUA_TTABLE);
+    int table = lua_gettop(L);
+    lt_lua_check_keys(L, table, axes, "a mesh");
+    for (int i = 0; axes[i]; i++) {
+      lua_getfield(L, table, axes[i]);
+      if (lua_type(L, -1) == LUA_TSTRING && strcmp(lua_tostring(L, -1), "auto") == 0 && bit[i])
+        m->automatic |= bit[i];
+      else if (!lua_isnil(L, -1))
+        *size[i] = (int32_t)lt_lua_int(L, -1, axes[i]);
+      lua_pop(L, 1);
+    }
+  }
+  lua_pop(L, 1);
+}
+
+static void read_options(lua_State *L, program *p) {
+  static const char *const keys[] = {"dtype",      "ranks",  "mesh",     "seed",   "units",
+                                     "checkpoint", "layers", "budget",   "tokens", "sequences",
+                                     "length",     "block",  "backward", "build",  NULL};
+  lt_lua_check_keys(L, 1, keys, "lt.program");
+  lt_plan_options *o = &p->options;
+  const char *real = lt_lua_opt_text(L, 1, "dtype", "f32");
+  if (!lt_dtype_find(real, &p->real)) lt_lua_fail(L, "there is no element type '%s'", real);
+  o->world = (int32_t)lt_lua_opt_int(L, 1, "ranks", 1);
+  read_mesh(L, &o->mesh);
+  o->units = (int32_t)lt_lua_opt_int(L, 1, "units", 1);
+  o->budget = lt_lua_opt_int(L, 1, "budget", 0);
+  const char *checkpoint = lt_lua_opt_text(L, 1, "checkpoint", "none");
+  if (strcmp(checkpoint, "layers") == 0)
+    o->checkpoint = LT_CHECKPOINT_LAYERS;
+  else if (strcmp(checkpoint, "none") != 0)
+    lt_lua_fail(L, "checkpoint is \"none\" or \"layers\", not '%s'", checkpoint);
+  o->layers = (int32_t)lt_lua_opt_int(L, 1, "layers", o->checkpoint && !o->budget ? INT32_MAX : -1);
+  o->backward = lt_lua_opt_bool(L, 1, "backward", true);
+  o->data.tokens = lt_lua_opt_int(L, 1, "tokens", 0);
+  o->data.sequences = lt_lua_opt_int(L, 1, "sequences", 1);
+  o->data.length = lt_lua_opt_int(L, 1, "length", o->data.tokens);
+  o->data.block = lt_lua_opt_int(L, 1, "block", 128);
+  if (o->world < 1) lt_lua_fail(L, "ranks must be at least 1");
+  if (o->units < 0) lt_lua_fail(L, "units must not be negative (0: the plan chooses)");
+  if (o->data.tokens < 0 || o->data.sequences < 0 || o->data.length < 0 || o->data.block < 1)
+    lt_lua_fail(L, "tokens, sequences and length must not be negative, block must be at least 1");
+}
+
+/* lt.program { … }: see lua/ltrain/program.lua */
+static int program_create(lua_State *L) {
+  luaL_checktype(L, 1, LUA_TTABLE);
+  lua_settop(L, 1);
+  program *p = lua_newuserdata(L, sizeof *p);
+  memset(p, 0, sizeof *p);
+  p->build = LUA_NOREF;
+  luaL_getmetatable(L, TYPE);
+  lua_setmetatable(L, -2);
+  lua_newtable(L); /* the program's environment keeps bound tensors */
+  lua_setfenv(L, -2);
+  read_options(L, p);
+  lua_getfield(L, 1, "build");
+  if (!lua_isfunction(L, -1)) return lt_lua_fail(L, "build must be a function");
+  p->build = luaL_ref(L, LUA_REGISTRYINDEX);
+  build_context c = {lt_lua_script(L), p->build};
+  lt_error e = {0};
+  lt_program *compiled = NULL;
+  int64_t seed = lt_lua_opt_int(L, 1, "seed", 0);
+  if (lt_compile(p->real, build, &c, &p->options, -1, &compiled, &e) != LT_OK ||
+      lt_session_create(compiled, (uint64_t)seed, lt_device_cpu(), &p->session, &e) != LT_OK)
+    return lt_lua_raise(L, &e);
+  return 1;
+}
+
+/* ---- Stepping ---- */
+
+static int raise_if(lua_State *L, lt_status st, const lt_error *e) { return st == LT_OK ? 0 : lt_lua_raise(L, e); }
+
+/* p:bind(name, tensor): an array for a feed */
+static int program_bind(lua_State *L) {
+  program *p = check_program(L);
+  const char *name = luaL_checkstring(L, 2);
+  lt_error e = {0};
+  if (lt_session_bind(p->session, name, lt_lua_check_tensor(L, 3), &e) != LT_OK) return lt_lua_raise(L, &e);
+  lua_getfenv(L, 1);
+  lua_pushvalue(L, 3);
+  lua_setfield(L, -2, name);
+  return 0;
+}
+
+/* p:step(table): one step on all ranks */
+static int program_step(lua_State *L) {
+  program *p = check_program(L);
+  lt_error e = {0};
+  return raise_if(L, lt_session_step(p->session, lt_lua_check_table(L, 2), &e), &e);
+}
+
+/* p:at() → the number of the next step; p:at(n) sets it */
+static int program_at(lua_State *L) {
+  program *p = check_program(L);
+  if (!lua_isnoneornil(L, 2)) lt_session_set_steps(p->session, lt_lua_int(L, 2, "a step"));
+  lua_pushnumber(L, (double)lt_session_steps(p->session));
+  return 1;
+}
+
+/* p:control(name) → its value; p:control(name, value) sets it */
+static int program_control(lua_State *L) {
+  program *p = check_program(L);
+  const char *name = luaL_checkstring(L, 2);
+  lt_error e = {0};
+  if (!lua_isnoneornil(L, 3))
+    return raise_if(L, lt_session_set_control(p->session, name, luaL_checknumber(L, 3), &e), &e);
+  double x = 0;
+  if (lt_session_get_control(p->session, name, &x, &e) != LT_OK) return lt_lua_raise(L, &e);
+  lua_pushnumber(L, x);
+  return 1;
+}
+
+/* p:output(name) → a copy of an output's latest value */
+static int program_output(lua_State *L) {
+  program *p = check_program(L);
+  const char *name = luaL_checkstring(L, 2);
+  const lt_tensor *t = lt_session_output(p->session, name);
+  if (!t) return lt_lua_fail(L, "the graph has no output '%s'", name);
+  lt_error e = {0};
+  lt_tensor *u = NULL;
+  if (lt_tensor_create(t->dtype, t->rank, t->dim, &u, &e) != LT_OK) return lt_lua_raise(L, &e);
+  if (lt_tensor_count(t)) memcpy(u->data, t->data, lt_tensor_bytes(t));
+  lt_lua_push_tensor(L, u);
+  return 1;
+}
+
+/* p:read(state) → the whole of it; p:write(state, tensor) */
+static int program_read(lua_State *L) {
+  program *p = check_program(L);
+  lt_error e = {0};
+  lt_tensor *t = NULL;
+  if (lt_session_read(p->session, luaL_checkstring(L, 2), &t, &e) != LT_OK) return lt_lua_raise(L, &e);
+  lt_lua_push_tensor(L, t);
+  return 1;
+}
+
+static int program_write(lua_State *L) {
+  program *p = check_program(L);
+  lt_error e = {0};
+  return raise_if(L, lt_session_write(p->session, luaL_checkstring(L, 2), lt_lua_check_tensor(L, 3), &e), &e);
+}
+
+/* ---- Looking at it ---- */
+
+/* p:states() → array of { name, role, shape } in order */
+static int program_states(lua_State *L) {
+  static const char *const roles[] = {"param", "moment", "grad", "buffer"};
+  const lt_graph *g = lt_session_program(check_program(L)->session)->graph;
+  lua_newtable(L);
+  for (int64_t i = 0; i < g->state.n; i++) {
+    const lt_state *s = &g->state.at[i];
+    lua_newtable(L);
+    lua_pushstring(L, s->name);
+    lua_setfield(L, -2, "name");
+    lua_pushstring(L, roles[s->role]);
+    lua_setfield(L, -2, "role");
+    lua_createtable(L, s->rank, 0);
+    for (int d = 0; d < s->rank; d++) {
+      lua_pushnumber(L, (double)lt_size_value(&g->sizes, s->dim[d].size));
+      lua_rawseti(L, -2, d + 1);
+    }
+    lua_setfield(L, -2, "shape");
+    lua_rawseti(L, -2, (int)i + 1);
+  }
+  return 1;
+}
+
+static void set_number(lua_State *L, const char *key, double x) {
+  lua_pushnumber(L, x);
+  lua_setfield(L, -2, key);
+}
+
+/* p:memory() → { peak, units, layers_recomputed, seconds, ranks = { { arena, states, live, items } } }, bytes */
+static int program_memory(lua_State *L) {
+  const lt_program *c = lt_session_program(check_program(L)->session);
+  lua_newtable(L);
+  set_number(L, "peak", (double)c->plan.peak);
+  set_number(L, "units", c->plan.units);
+  set_number(L, "layers_recomputed", c->plan.layers_recomputed);
+  set_number(L, "seconds", c->plan.seconds);
+  lua_newtable(L);
+  for (int r = 0; r < c->plan.mesh.world; r++) {
+    const lt_schedule *s = c->schedule[r];
+    if (!s) continue;
+    lua_newtable(L);
+    set_number(L, "arena", (double)s->arena_bytes);
+    set_number(L, "states", (double)s->state_bytes);
+    set_number(L, "live", (double)s->live_bytes);
+    set_number(L, "items", (double)s->item.n);
+    lua_rawseti(L, -2, r + 1);
+  }
+  lua_setfield(L, -2, "ranks");
+  return 1;
+}
+
+/* p:stage(name [, rank]) → text */
+static int program_stage(lua_State *L) {
+  program *p = check_program(L);
+  const char *name = luaL_checkstring(L, 2);
+  int64_t rank = lua_isnoneornil(L, 3) ? 0 : lt_lua_int(L, 3, "rank");
+  build_context c = {lt_lua_script(L), p->build};
+  lt_error e = {0};
+  lt_text t = {0};
+  lt_status st = lt_compile_stage(p->real, build, &c, &p->options, name, (int32_t)rank, &t, &e);
+  if (st == LT_OK) lua_pushlstring(L, t.s ? t.s : "", t.n);
+  lt_text_free(&t);
+  return st == LT_OK ? 1 : lt_lua_raise(L, &e);
+}
+
+void lt_lua_open_program(lua_State *L) {
+  static const luaL_Reg methods[] = {
+      {"bind", program_bind},     {"step", program_step},   {"at", program_at},       {"control", program_control},
+      {"output", program_output}, {"read", program_read},   {"write", program_write}, {"states", program_states},
+      {"memory", program_memory}, {"stage", program_stage}, {"close", program_close}, {NULL, NULL}};
+  static const luaL_Reg meta[] = {{"__gc", program_close}, {NULL, NULL}};
+  lt_lua_type(L, TYPE, methods, meta);
+  lua_pushcfunction(L, program_create);
+  lua_setfield(L, -2, "program");
+}

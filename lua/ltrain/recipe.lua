@@ -1,0 +1,122 @@
+-- recipe.lua: every key a recipe may have: name, type, range, default, meaning; and the checks across keys.
+-- The table a recipe returns goes through here after --set and before anything is built; what comes out is complete.
+local core = require "ltrain.core"
+local schema = require "ltrain.schema"
+local nn = require "ltrain.nn"
+local optim = require "ltrain.optim"
+local lr = require "ltrain.lr"
+
+local recipe = {}
+
+-- A learning rate: a number, a function of the step, or a curve of lt.lr.
+schema.add_type("lr", function(value, field, path, faults)
+  if type(value) == "number" then return schema.check(value, { "number", min = 0 }, path, faults) end
+  return schema.check(value, { "kind", kinds = lr.schema, callable = true, meaning = field.meaning }, path, faults)
+end)
+
+-- An axis of the mesh: a number of ranks, or "auto".
+schema.add_type("axis", function(value, _, path, faults)
+  if value == "auto" then return value end
+  return schema.check(value, { "integer", min = 1 }, path, faults)
+end)
+
+schema.add_type("micro_batch", function(value, _, path, faults)
+  if value == "auto" then return value end
+  return schema.check(value, { "integer", min = 1 }, path, faults)
+end)
+
+-- What is recomputed: "none", "layers", or a table with a budget.
+local checkpoint = {
+  mode = { "string", choices = { "none", "layers" }, default = "none", meaning = "the most that may be recomputed" },
+  layers = { "integer", min = 0, meaning = "layers recomputed; default: as few as the budget needs, else all" },
+  budget = { "size", default = 0, meaning = "bytes a rank may use; 0: no limit" },
+}
+schema.add_type("checkpoint", function(value, _, path, faults)
+  if type(value) == "string" then value = { mode = value } end
+  return schema.check(value, { "table", fields = checkpoint }, path, faults)
+end)
+
+local axis = { "axis", meaning = 'ranks along this axis, or "auto"' }
+
+local kinds = {
+  model = { "kind", kinds = { decoder = nn.schema.decoder }, callable = true, required = true,
+    meaning = "lt.nn.decoder {}, or function(ctx) that returns the loss" },
+  optim = { "kind", kinds = optim.schema, required = true, meaning = "lt.optim.adamw {}" },
+}
+
+recipe.schema = {
+  seed = { "integer", min = 0, default = 0, meaning = "of everything random" },
+  dtype = { "string", choices = { "f32", "f64" }, default = "f32", meaning = "what is computed in" },
+  model = kinds.model,
+  optim = kinds.optim,
+  data = { "table", required = true, meaning = "the texts", fields = {
+    train = { "list", of = { "string" }, required = true, meaning = "patterns of the files to learn from" },
+    eval = { "list", of = { "string" }, meaning = "patterns of held-out files" },
+    hold_out = { "number", min = 0, below = 1, default = 0, meaning = "share of the training documents held out" },
+    length = { "integer", min = 1, default = 512, meaning = "tokens a sequence" },
+  } },
+  train = { "table", default = {}, meaning = "the run", fields = {
+    tokens = { "integer", min = 1, default = 8192, meaning = "tokens a step, over all ranks" },
+    steps = { "integer", min = 0, default = 1000, meaning = "steps of the run" },
+    micro_batch = { "micro_batch", default = "auto", meaning = 'sequences a rank works on at once, or "auto"' },
+    eval_every = { "integer", min = 0, default = 100, meaning = "steps between evaluations; 0: only at the end" },
+    eval_tokens = { "integer", min = 1, default = 65536, meaning = "held-out tokens an evaluation reads at most" },
+  } },
+  layout = { "table", default = {}, meaning = "how it is spread over ranks", fields = {
+    mesh = { "table", default = {}, meaning = "ranks along each axis",
+      fields = { pp = axis, dp = axis, sp = axis, tp = axis, ep = axis } },
+    order = { "list", of = { "string", choices = { "pp", "dp", "sp", "tp" } }, default = {},
+      meaning = "axes, the one whose ranks are nearest first" },
+    block = { "integer", min = 1, default = 128, meaning = "tokens a block that sequence parallelism deals" },
+  } },
+  checkpoint = { "checkpoint", default = {}, meaning = '"none", "layers", or a table: mode, layers, budget' },
+  save = { "table", default = {}, meaning = "saves of the run", fields = {
+    every = { "integer", min = 0, default = 200, meaning = "steps between saves; 0: only at the end" },
+    keep = { "integer", min = 1, default = 3, meaning = "newest saves that are kept" },
+  } },
+}
+
+-- ---- Checks across keys ----
+
+local function decoder_fault(path, faults)
+  return function(key, what, more) schema.add(faults, path .. "." .. key, what, more) end
+end
+
+local function check_across(r, faults)
+  if type(r.model) == "table" then
+    nn.check_decoder(r.model, decoder_fault("model", faults))
+    if r.model.vocab < 256 then
+      schema.add(faults, "model.vocab", "text is bytes", { expected = "at least 256", got = tostring(r.model.vocab) })
+    end
+  end
+  if r.data.eval and r.data.hold_out > 0 then
+    schema.add(faults, "data.hold_out", "held-out texts are given twice", { expected = "eval or hold_out" })
+  end
+end
+
+-- All faults of a recipe, and its complete settings where there are none.
+function recipe.check(given)
+  local faults = {}
+  if type(given) ~= "table" then
+    schema.add(faults, "", "the recipe must return a table", { got = core.type(given) })
+    return nil, faults
+  end
+  local settings = schema.fields(given, recipe.schema, "", faults)
+  if #faults == 0 then check_across(settings, faults) end
+  return settings, faults
+end
+
+-- One part of a recipe on its own, as scripts use it: lt.check(model, "model"). Raises the first fault.
+function recipe.check_part(value, name)
+  local faults = {}
+  local field = recipe.schema[name]
+  if not field then core.fail { what = "a recipe has no part '" .. tostring(name) .. "'" } end
+  local out = schema.check(value, field, name, faults)
+  if #faults == 0 and name == "model" and type(out) == "table" then
+    nn.check_decoder(out, decoder_fault(name, faults))
+  end
+  schema.raise(faults)
+  return out
+end
+
+return recipe
