@@ -318,8 +318,8 @@ lt_status lt_corpus_read(lt_corpus *c, lt_corpus_part p, int64_t n, int64_t offs
                          lt_error *e) {
   const document *d = &c->part[p].docs.at[n];
   if (offset < 0 || count < 0 || offset > d->tokens || count > d->tokens - offset)
-    return lt_fail(e, LT_USAGE, "bytes %lld to %lld of a document of %lld", (long long)offset,
-                   (long long)(offset + count), (long long)d->tokens);
+    return lt_fail(e, LT_USAGE, "%lld bytes at %lld of a document of %lld", (long long)count, (long long)offset,
+                   (long long)d->tokens);
   if (!c->files.at[d->file].lines) return read_file(c, d->file, d->place + offset, count, to, e);
   lt_status st = read_line(c, d, e);
   if (st == LT_OK) memcpy(to, json_string_value(c->line) + offset, (size_t)count);
