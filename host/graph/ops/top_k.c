@@ -17,7 +17,8 @@ static int shape(lt_graph *g, const lt_node *n, lt_value_info *out) {
   int64_t width = lt_want_extent(g, n, X, x->rank - 1), k = lt_attr_int(n, COUNT);
   char want[48];
   snprintf(want, sizeof want, "1 to %lld", (long long)width);
-  if (width < 0 || !lt_want_that(g, n, k >= 1 && k <= width, "k is more than there is to choose from", want, (double)k))
+  if (width < 0 ||
+      !lt_want_that(g, n, k >= 1 && k <= width, "k must be a number of what there is to choose from", want, (double)k))
     return -1;
   lt_out_like(&out[0], x);
   out[0].dtype = LT_I32;
