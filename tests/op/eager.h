@@ -109,7 +109,7 @@ static inline void eager_random(eager *e, lt_value v, int stream, double low, do
 ** is a parameter (so that in-place operations may write it), else it is a feed: tokens must then come first. */
 static inline lt_value eager_input(eager *e, const char *name, lt_dtype t, int rank, const int64_t *dim,
                                    const int32_t *granule) {
-  lt_dim d[LT_MAX_RANK];
+  lt_dim d[LT_MAX_RANK] = {{0}};
   for (int i = 0; i < rank; i++)
     d[i] = dim[i] == EAGER_TOKENS ? lt_dim_tokens(e->g) : lt_dim_static(e->g, dim[i], granule ? granule[i] : 1);
   lt_value v;
