@@ -84,6 +84,7 @@ static lt_status mesh_sizes(const lt_mesh_spec *spec, const int *order, int32_t 
   unsigned automatic = (unsigned)spec->automatic;
   int64_t product = 1;
   bool any = automatic != 0;
+  for (int a = 0; a < MESH_COMPOSITE; a++) size[a] = 1;
   for (int a = 0; a < MESH_COMPOSITE; a++) {
     if (given[a] < 0) {
       lt_fail(e, LT_RECIPE, "a mesh axis has a negative size");
@@ -92,8 +93,9 @@ static lt_status mesh_sizes(const lt_mesh_spec *spec, const int *order, int32_t 
       lt_error_got(e, "%d", given[a]);
       return LT_RECIPE;
     }
-    if (given[a] && !(automatic & 1u << a)) any = true;
-    size[a] = given[a] && !(automatic & 1u << a) ? given[a] : 1;
+    if (!given[a] || automatic & 1u << a) continue;
+    any = true;
+    size[a] = given[a];
     product *= size[a];
     if (product > world) return mesh_misfit(size, automatic, world, e);
   }

@@ -241,9 +241,9 @@ static inline void eager_backward(eager *e, int32_t last, lt_value *loss, lt_val
     lt_value_info y = g->value.at[top.out + o];
     if (y.dtype != g->real) continue;
     int64_t dim[LT_MAX_RANK];
-    char name[32];
+    char name[48];
     for (int d = 0; d < y.rank; d++) dim[d] = lt_size_bound(&g->sizes, y.dim[d].size);
-    snprintf(name, sizeof name, "weight %d", o);
+    snprintf(name, sizeof name, "weight %d of node %d", o, last);
     lt_value w = eager_input(e, name, g->real, y.rank, dim, NULL);
     for (int d = 0; d < y.rank; d++) g->value.at[w].dim[d] = y.dim[d];
     eager_random(e, w, 100 + o, 0.5, 1.5);

@@ -134,6 +134,7 @@ static void slice_fill(const lt_call *c, void *args) {
 }
 
 static void slice_cost(const lt_call *c, lt_cost *cost) { /* reads only its part */
+  cost->flops = 0;
   cost->bytes = 2 * (double)lt_operand_count(&c->out[0]) * (double)lt_dtype_bytes(c->out[0].dtype);
 }
 
