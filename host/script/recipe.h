@@ -1,0 +1,62 @@
+/* recipe.h: a recipe as the command sees it: its settings as plain C, its graph, its policies; no Lua type.
+** Read once: arguments, the table it returns, --set, the schema, in that order; what is handed out is complete.
+** All Lua runs in the calls below, in a closed state, under the watchdog. */
+#ifndef LT_SCRIPT_RECIPE_H
+#define LT_SCRIPT_RECIPE_H
+
+#include "compile/compile.h"
+
+typedef struct lt_recipe lt_recipe;
+
+typedef struct lt_recipe_source {
+  const char *path;
+  const char *const *arg; /* [n_arg] "name=value", for lt.arg */
+  int n_arg;
+  const char *const *set; /* [n_set] "a.b=c" */
+  int n_set;
+} lt_recipe_source;
+
+typedef struct lt_recipe_length { /* from `step` on, sequences have `length` tokens */
+  int64_t step, length;
+} lt_recipe_length;
+
+typedef struct lt_recipe_settings { /* strings and arrays are the recipe's */
+  uint64_t seed;
+  lt_dtype real;
+  const char *folder; /* where relative patterns start */
+  const char *const *train, *const *eval;
+  int64_t n_train, n_eval;
+  double hold_out;
+  const lt_recipe_length *length; /* [n_length] the first from step 0, ascending */
+  int32_t n_length;
+  int64_t tokens, steps; /* of a step; of the run */
+  int64_t micro_batch;   /* sequences a rank works on at once; 0: the plan chooses */
+  int64_t eval_every;    /* 0: only at the end */
+  int64_t eval_tokens;   /* 0: all */
+  int64_t save_every;    /* 0: only at the end */
+  int64_t save_keep;
+  lt_mesh_spec mesh;
+  int64_t block;
+  lt_checkpoint_kind checkpoint;
+  int32_t layers; /* recomputed; -1: as few as the budget needs */
+  int64_t budget; /* 0: none */
+} lt_recipe_settings;
+
+/* LT_RECIPE with the line at fault; LT_DATA when there is no such file; LT_USAGE for a wrong argument or --set. */
+lt_status lt_recipe_load(const lt_recipe_source *from, lt_recipe **out, lt_error *e);
+void lt_recipe_free(lt_recipe *r);
+const lt_recipe_settings *lt_recipe_get(const lt_recipe *r);
+/* Every effective setting, a line each, for the folder of the run and for people. */
+lt_status lt_recipe_print(const lt_recipe *r, lt_text *out, lt_error *e);
+
+/* lt_build_fn, context: an lt_recipe_build. */
+typedef struct lt_recipe_build {
+  lt_recipe *recipe;
+  bool training; /* false: the forward pass as evaluation wants it: no dropout */
+} lt_recipe_build;
+lt_status lt_recipe_graph(void *context, lt_graph *g, lt_error *e);
+
+/* The learning rate of a step, from 0. */
+lt_status lt_recipe_lr(lt_recipe *r, int64_t step, double *lr, lt_error *e);
+
+#endif
