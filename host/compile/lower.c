@@ -153,6 +153,13 @@ static void predict(lowering *l, lt_item *it) {
   free(o);
 }
 
+/* A finished sum of gradients is reduced where it lies: the next step overwrites it. */
+static bool reduces_in_place(const lt_graph *g, const lt_node *n) {
+  if (n->op != &lt_op_all_reduce || n->phase != LT_UPDATE) return false;
+  int32_t state = g->value.at[n->in[0]].state;
+  return state != LT_NONE && g->state.at[state].role == LT_ROLE_GRAD;
+}
+
 static void add_item(lowering *l, lt_item_kind kind, int32_t node, int32_t unit, bool first_unit) {
   lt_schedule *s = l->s;
   const lt_node *n = &l->g->node.at[node];
@@ -170,7 +177,7 @@ static void add_item(lowering *l, lt_item_kind kind, int32_t node, int32_t unit,
                 .counts = LT_NONE};
   for (int k = 0; k < n->n_in; k++) add_operand(l, n->in[k], unit, update);
   for (int k = 0; k < n->n_out; k++) {
-    int alias = n->op->alias ? n->op->alias[k] : -1;
+    int alias = n->op->alias ? n->op->alias[k] : reduces_in_place(l->g, n) ? 0 : -1;
     lt_value v = n->out + k;
     if (alias >= 0 && n->in[alias] != LT_NONE && l->g->value.at[v].state == LT_NONE)
       *buffer_at(l, v, update ? -1 : unit) = s->operand.at[it.operand + alias].buffer;
