@@ -61,16 +61,43 @@ void lt_lua_unwatch(lt_script *s) { lua_sethook(s->L, NULL, 0, 0); }
 
 /* ---- Loading ---- */
 
-/* load_module(path, environment or nil) → the chunk, or nil when there is no such file. Text only. */
+static const size_t most_source = (size_t)4 << 20; /* bytes of a recipe file */
+
+/* The whole of a file on the stack; false when there is none. */
+static bool push_file(lua_State *L, const char *path) {
+  FILE *f = fopen(path, "rb");
+  if (!f) return false;
+  luaL_Buffer b;
+  luaL_buffinit(L, &b);
+  size_t n = 0, got;
+  do {
+    got = fread(luaL_prepbuffer(&b), 1, LUAL_BUFFERSIZE, f); /* may raise: out of memory ends the state and the file */
+    luaL_addsize(&b, got);
+    n += got;
+  } while (got && n <= most_source);
+  bool bad = ferror(f);
+  fclose(f);
+  luaL_pushresult(&b);
+  if (bad) lt_lua_fail(L, "%s cannot be read", path);
+  if (n > most_source) lt_lua_fail(L, "%s is larger than a recipe may be (4 MiB)", path);
+  return true;
+}
+
+/* load_module(path, environment) → the chunk and its text, or nothing when there is no such file. Text only. */
 static int load_module(lua_State *L) {
   const char *path = luaL_checkstring(L, 1);
-  if (access(path, R_OK) != 0) return 0;
-  if (luaL_loadfilex(L, path, "t") != 0) return lua_error(L);
-  if (lua_istable(L, 2)) {
-    lua_pushvalue(L, 2);
-    lua_setfenv(L, -2);
-  }
-  return 1;
+  luaL_checktype(L, 2, LUA_TTABLE);
+  if (!push_file(L, path)) return 0;
+  size_t n;
+  const char *s = lua_tolstring(L, -1, &n), *code = s;
+  if (n && s[0] == '#') /* a first line for the shell; its end stays, so that lines keep their numbers */
+    while (code < s + n && *code != '\n') code++;
+  lua_pushfstring(L, "@%s", path);
+  if (luaL_loadbufferx(L, code, n - (size_t)(code - s), lua_tostring(L, -1), "t") != 0) return lua_error(L);
+  lua_pushvalue(L, 2);
+  lua_setfenv(L, -2);
+  lua_pushvalue(L, -3);
+  return 2;
 }
 
 /* Our own modules, with the library's globals: require "ltrain.nn" in the modules themselves. */

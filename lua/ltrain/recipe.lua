@@ -25,6 +25,29 @@ schema.add_type("micro_batch", function(value, _, path, faults)
   return schema.check(value, { "integer", min = 1 }, path, faults)
 end)
 
+-- Lengths by step: a number, or { { 0, length }, { step, length }, … }; becomes the latter.
+schema.add_type("length", function(value, _, path, faults)
+  if type(value) ~= "table" then
+    return { { 0, schema.check(value, { "integer", min = 1 }, path, faults) } }
+  end
+  local out, before = {}, -1
+  for i, pair in ipairs(value) do
+    local at = path .. "[" .. i .. "]"
+    if type(pair) ~= "table" then
+      return schema.add(faults, at, "is no pair", { expected = "{ first step, length }", got = core.type(pair) })
+    end
+    local step, tokens = { "integer", min = 0, required = true }, { "integer", min = 1, required = true }
+    local first = schema.check(pair[1], step, at .. "[1]", faults)
+    local length = schema.check(pair[2], tokens, at .. "[2]", faults)
+    if first and (i == 1 and first ~= 0 or first <= before) then
+      schema.add(faults, at .. "[1]", "the steps of a length begin at 0 and grow", { got = tostring(first) })
+    end
+    out[i], before = { first, length }, first or before
+  end
+  if #out == 0 then schema.add(faults, path, "is empty", { expected = "{ { 0, length }, … }" }) end
+  return out
+end)
+
 -- What is recomputed: "none", "layers", or a table with a budget.
 local checkpoint = {
   mode = { "string", choices = { "none", "layers" }, default = "none", meaning = "the most that may be recomputed" },
@@ -53,7 +76,7 @@ recipe.schema = {
     train = { "list", of = { "string" }, required = true, meaning = "patterns of the files to learn from" },
     eval = { "list", of = { "string" }, meaning = "patterns of held-out files" },
     hold_out = { "number", min = 0, below = 1, default = 0, meaning = "share of the training documents held out" },
-    length = { "integer", min = 1, default = 512, meaning = "tokens a sequence" },
+    length = { "length", default = 512, meaning = "tokens a sequence; or { { first step, tokens }, … }" },
   } },
   train = { "table", default = {}, meaning = "the run", fields = {
     tokens = { "integer", min = 1, default = 8192, meaning = "tokens a step, over all ranks" },

@@ -163,6 +163,10 @@ end
 
 -- ---- The environment ----
 
+-- Of the library: what recipes are written with. lt.arg is theirs alone.
+local offered = { arg = require("ltrain.arguments").arg }
+for _, name in ipairs { "nn", "optim", "lr", "op", "random", "version" } do offered[name] = lt[name] end
+
 local names = {
   assert = assert, error = error, ipairs = ipairs, pairs = pairs_in_order, pcall = protected, xpcall = protected_by,
   select = select, tonumber = tonumber, tostring = to_text, type = type, unpack = unpack, print = print,
@@ -174,7 +178,7 @@ local names = {
   math = read_only(safe_math, "math"),
   coroutine = read_only(coroutine, "coroutine"),
   bit = read_only(bit, "bit"),
-  lt = read_only(lt, "lt"),
+  lt = read_only(offered, "lt"),
 }
 
 local known = {}

@@ -1,0 +1,286 @@
+/* recipe.c: from a recipe file to checked settings, and the calls that ask the recipe later.
+** The reading, --set and the checks are lua/ltrain/load.lua, in the recipe's own state but out of its reach; here its
+** results become C, once. The settings table stays in the registry for builds and learning rates. */
+#include "script/recipe.h"
+
+#include "core/text.h"
+#include "script/graph.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SECONDS_COMPILE 5.0 /* processor time a recipe may take to be read, or to build a graph once */
+#define SECONDS_POLICY  1.0
+
+#define LOADER          "ltrain.loader"   /* registry: the table of lua/ltrain/load.lua */
+#define SETTINGS        "ltrain.settings" /* registry: the checked settings */
+
+struct lt_recipe {
+  lt_script *script;
+  lt_recipe_settings settings;
+  lt_recipe_length *length;
+  const char **train, **eval;
+};
+
+/* ---- Reading the settings: a path of keys → the value at the top of the stack ---- */
+
+static void push_setting(lua_State *L, const char *path) {
+  lua_getfield(L, LUA_REGISTRYINDEX, SETTINGS);
+  char key[128];
+  snprintf(key, sizeof key, "%s", path);
+  for (char *word = key, *dot; word; word = dot) {
+    dot = strchr(word, '.');
+    if (dot) *dot++ = 0;
+    if (lua_istable(L, -1))
+      lua_getfield(L, -1, word);
+    else
+      lua_pushnil(L);
+    lua_remove(L, -2);
+  }
+}
+
+static double get_number(lua_State *L, const char *path, double otherwise) {
+  push_setting(L, path);
+  double x = lua_type(L, -1) == LUA_TNUMBER ? lua_tonumber(L, -1) : otherwise;
+  lua_pop(L, 1);
+  return x;
+}
+
+static int64_t get_int(lua_State *L, const char *path, int64_t otherwise) {
+  return (int64_t)get_number(L, path, (double)otherwise);
+}
+
+/* Valid as long as the settings: the string stays in the table. */
+static const char *get_text(lua_State *L, const char *path) {
+  push_setting(L, path);
+  const char *s = lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "";
+  lua_pop(L, 1);
+  return s;
+}
+
+/* An array of strings; raises when memory is short. */
+static const char **get_list(lua_State *L, const char *path, int64_t *n) {
+  push_setting(L, path);
+  *n = lua_istable(L, -1) ? (int64_t)lua_objlen(L, -1) : 0;
+  const char **list = calloc((size_t)*n + 1, sizeof *list);
+  if (!list) luaL_error(L, "out of memory");
+  for (int64_t i = 0; list && i < *n; i++) {
+    lua_rawgeti(L, -1, (int)i + 1);
+    list[i] = lua_tostring(L, -1);
+    lua_pop(L, 1);
+  }
+  lua_pop(L, 1);
+  return list;
+}
+
+static void read_lengths(lua_State *L, lt_recipe *r) {
+  push_setting(L, "data.length");
+  int n = (int)lua_objlen(L, -1);
+  r->length = calloc((size_t)n, sizeof *r->length);
+  if (!r->length) luaL_error(L, "out of memory");
+  for (int i = 0; r->length && i < n; i++) {
+    lua_rawgeti(L, -1, i + 1);
+    lua_rawgeti(L, -1, 1);
+    lua_rawgeti(L, -2, 2);
+    r->length[i] = (lt_recipe_length){(int64_t)lua_tonumber(L, -2), (int64_t)lua_tonumber(L, -1)};
+    lua_pop(L, 3);
+  }
+  lua_pop(L, 1);
+  r->settings.length = r->length;
+  r->settings.n_length = n;
+}
+
+static void read_layout(lua_State *L, lt_recipe_settings *s) {
+  static const char *const axis[] = {"layout.mesh.pp", "layout.mesh.dp", "layout.mesh.sp", "layout.mesh.tp",
+                                     "layout.mesh.ep"};
+  lt_mesh_spec *m = &s->mesh;
+  int32_t *const size[] = {&m->pp, &m->dp, &m->sp, &m->tp, &m->ep};
+  for (int i = 0; i < 5; i++) {
+    *size[i] = (int32_t)get_int(L, axis[i], 0);
+    if (strcmp(get_text(L, axis[i]), "auto") == 0) m->automatic |= i < 4 ? 1 << i : 0;
+  }
+  push_setting(L, "layout.order");
+  for (int i = 0; i < 4; i++) {
+    lua_rawgeti(L, -1, i + 1);
+    if (lua_isstring(L, -1)) snprintf(m->order[i], sizeof m->order[i], "%s", lua_tostring(L, -1));
+    lua_pop(L, 1);
+  }
+  lua_pop(L, 1);
+  s->block = get_int(L, "layout.block", 128);
+}
+
+static int read_settings(lua_State *L) {
+  lt_recipe *r = lua_touserdata(L, 1);
+  lt_recipe_settings *s = &r->settings;
+  s->folder = r->script->recipe_dir;
+  s->seed = (uint64_t)get_int(L, "seed", 0);
+  if (!lt_dtype_find(get_text(L, "dtype"), &s->real)) return luaL_error(L, "dtype");
+  s->train = r->train = get_list(L, "data.train", &s->n_train);
+  s->eval = r->eval = get_list(L, "data.eval", &s->n_eval);
+  s->hold_out = get_number(L, "data.hold_out", 0);
+  read_lengths(L, r);
+  s->tokens = get_int(L, "train.tokens", 0);
+  s->steps = get_int(L, "train.steps", 0);
+  s->micro_batch = get_int(L, "train.micro_batch", 0);
+  s->eval_every = get_int(L, "train.eval_every", 0);
+  s->eval_tokens = get_int(L, "train.eval_tokens", 0);
+  s->save_every = get_int(L, "save.every", 0);
+  s->save_keep = get_int(L, "save.keep", 1);
+  read_layout(L, s);
+  s->budget = get_int(L, "checkpoint.budget", 0);
+  bool layers = strcmp(get_text(L, "checkpoint.mode"), "layers") == 0;
+  s->checkpoint = layers ? LT_CHECKPOINT_LAYERS : LT_CHECKPOINT_NONE;
+  s->layers = (int32_t)get_int(L, "checkpoint.layers", layers && !s->budget ? INT32_MAX : -1);
+  return 0;
+}
+
+/* ---- Opening ---- */
+
+typedef struct open_call {
+  const lt_recipe_source *from;
+  lt_error first; /* fault */
+  int faults;
+} open_call;
+
+static void push_words(lua_State *L, const char *const *word, int n) {
+  lua_createtable(L, n, 0);
+  for (int i = 0; i < n; i++) {
+    lua_pushstring(L, word[i]);
+    lua_rawseti(L, -2, i + 1);
+  }
+}
+
+/* The fault table at the top of the stack as an error. */
+static void read_fault(lua_State *L, lt_error *e) {
+  int t = lua_gettop(L);
+  lt_fail(e, (lt_status)lt_lua_opt_int(L, t, "code", LT_RECIPE), "%s", lt_lua_opt_text(L, t, "what", ""));
+  lt_error_where(e, "%s", lt_lua_opt_text(L, t, "where", ""));
+  lt_error_key(e, "%s", lt_lua_opt_text(L, t, "key", ""));
+  lt_error_expected(e, "%s", lt_lua_opt_text(L, t, "expected", ""));
+  lt_error_got(e, "%s", lt_lua_opt_text(L, t, "got", ""));
+  lt_error_hint(e, "%s", lt_lua_opt_text(L, t, "hint", ""));
+}
+
+/* loader.open(path, args, sets) → settings, faults */
+static int open_recipe(lua_State *L) {
+  open_call *c = lua_touserdata(L, 1);
+  lua_getglobal(L, "require");
+  lua_pushliteral(L, "ltrain.load");
+  lua_call(L, 1, 1);
+  lua_pushvalue(L, -1);
+  lua_setfield(L, LUA_REGISTRYINDEX, LOADER);
+  lua_getfield(L, -1, "open");
+  lua_pushstring(L, c->from->path);
+  push_words(L, c->from->arg, c->from->n_arg);
+  push_words(L, c->from->set, c->from->n_set);
+  lua_call(L, 3, 2);
+  c->faults = (int)lua_objlen(L, -1);
+  if (c->faults) {
+    lua_rawgeti(L, -1, 1);
+    read_fault(L, &c->first);
+    lua_pop(L, 1);
+  }
+  lua_pop(L, 1);
+  lua_setfield(L, LUA_REGISTRYINDEX, SETTINGS);
+  return 0;
+}
+
+static void set_folder(lt_script *s, const char *path) {
+  const char *slash = strrchr(path, '/');
+  if (slash)
+    snprintf(s->recipe_dir, sizeof s->recipe_dir, "%.*s", (int)(slash == path ? 1 : slash - path), path);
+  else
+    snprintf(s->recipe_dir, sizeof s->recipe_dir, ".");
+}
+
+lt_status lt_recipe_load(const lt_recipe_source *from, lt_recipe **out, lt_error *e) {
+  *out = NULL;
+  lt_recipe *r = calloc(1, sizeof *r);
+  if (!r) return lt_fail_memory(e, sizeof *r, "a recipe");
+  open_call c = {.from = from};
+  lt_status st = lt_script_create(LT_SCRIPT_RECIPE, &r->script, e);
+  if (st != LT_OK) goto failed;
+  set_folder(r->script, from->path);
+  lt_lua_watch(r->script, "the recipe", SECONDS_COMPILE);
+  st = lt_lua_protect(r->script, open_recipe, &c, e);
+  lt_lua_unwatch(r->script);
+  if (st != LT_OK) goto failed;
+  if (c.faults) {
+    st = c.first.code;
+    if (e) *e = c.first;
+    goto failed;
+  }
+  st = lt_lua_protect(r->script, read_settings, r, e);
+  if (st != LT_OK) goto failed;
+  *out = r;
+  return LT_OK;
+failed:
+  lt_recipe_free(r);
+  return st;
+}
+
+void lt_recipe_free(lt_recipe *r) {
+  if (!r) return;
+  lt_script_free(r->script);
+  free(r->length);
+  free(r->train);
+  free(r->eval);
+  free(r);
+}
+
+const lt_recipe_settings *lt_recipe_get(const lt_recipe *r) { return &r->settings; }
+
+/* ---- Asking it ---- */
+
+static void push_loader(lua_State *L, const char *function) {
+  lua_getfield(L, LUA_REGISTRYINDEX, LOADER);
+  lua_getfield(L, -1, function);
+  lua_remove(L, -2);
+}
+
+lt_status lt_recipe_graph(void *context, lt_graph *g, lt_error *e) {
+  const lt_recipe_build *b = context;
+  lt_script *s = b->recipe->script;
+  if (!lua_checkstack(s->L, 16)) return lt_fail(e, LT_FAILED, "the Lua stack is full");
+  push_loader(s->L, b->training ? "build" : "build_eval"); /* reads of strings that exist: nothing can be raised */
+  lt_lua_watch(s, "building the graph", SECONDS_COMPILE);
+  lt_status st = lt_lua_build(s, g, e);
+  lt_lua_unwatch(s);
+  return st;
+}
+
+typedef struct lr_call {
+  int64_t step;
+  double lr;
+} lr_call;
+
+static int ask_lr(lua_State *L) {
+  lr_call *c = lua_touserdata(L, 1);
+  push_loader(L, "lr");
+  lua_pushnumber(L, (double)c->step);
+  lua_call(L, 1, 1);
+  c->lr = lua_tonumber(L, -1);
+  return 0;
+}
+
+lt_status lt_recipe_lr(lt_recipe *r, int64_t step, double *lr, lt_error *e) {
+  lr_call c = {step, 0};
+  lt_lua_watch(r->script, "optim.lr", SECONDS_POLICY);
+  lt_status st = lt_lua_protect(r->script, ask_lr, &c, e);
+  lt_lua_unwatch(r->script);
+  *lr = c.lr;
+  return st;
+}
+
+static int print_settings(lua_State *L) {
+  lt_text *out = lua_touserdata(L, 1);
+  push_loader(L, "settings_text");
+  lua_call(L, 0, 1);
+  lt_text_add(out, "%s", lua_tostring(L, -1));
+  return 0;
+}
+
+lt_status lt_recipe_print(const lt_recipe *r, lt_text *out, lt_error *e) {
+  return lt_lua_protect(r->script, print_settings, out, e);
+}
