@@ -13,7 +13,8 @@
 
 typedef struct running { /* of the tile's query rows */
   real top[LT_TILE], sum[LT_TILE];
-  real *out; /* of the first row; rows are `ld` apart */
+  real keep[LT_TILE]; /* exp(old maximum - new), of the tile at hand */
+  real *out;          /* of the first row; rows are `ld` apart */
   int64_t ld;
 } running;
 
@@ -37,24 +38,39 @@ static void start(const lt_attention_args *a, const lt_tile *t, running *w) {
   }
 }
 
-/* s becomes p; the running maximum, sum and output move to the new maximum. */
-static void rescale(const lt_tile *t, running *w, real *s) {
-  for (int64_t i = 0; i < t->nq; i++, s += LT_TILE) {
-    real top = w->top[i], sum = 0;
+/* The running maxima move up to those of s, the rest follows; s becomes s - maximum. */
+static void shift_scores(const lt_attention_args *a, const lt_tile *t, running *w, real *s) {
+  double shift[LT_TILE];
+  bool large[LT_TILE], any = false;
+  for (int64_t i = 0; i < t->nq; i++) {
+    real *row = s + i * LT_TILE, top = w->top[i];
 #pragma omp simd reduction(max : top)
-    for (int64_t j = 0; j < t->nk; j++) top = s[j] > top ? s[j] : top;
-    const real shift = top == -(real)INFINITY ? 0 : top; /* nothing seen yet: exp(-inf - 0) is 0 */
+    for (int64_t j = 0; j < t->nk; j++) top = row[j] > top ? row[j] : top;
+    const real by = top == -(real)INFINITY ? 0 : top; /* nothing seen yet: exp(-inf - 0) is 0 */
+    w->keep[i] = lt_exp(w->top[i] - by);
+    w->top[i] = top;
+    shift[i] = (double)by;
+    large[i] = lt_large(shift[i]);
+    any |= large[i];
+    for (int64_t j = 0; j < t->nk; j++) row[j] -= by;
+  }
+  if (any) lt_tile_refine(t, a->q, a->k, a->key_bias, large, shift, s);
+}
+
+/* s, less the maximum, becomes p; the running sum and output follow the maximum. */
+static void exponentials(const lt_tile *t, running *w, real *s) {
+  for (int64_t i = 0; i < t->nq; i++, s += LT_TILE) {
+    const real keep = w->keep[i];
+    real sum = 0;
 #pragma omp simd reduction(+ : sum)
     for (int64_t j = 0; j < t->nk; j++) {
-      s[j] = lt_exp(s[j] - shift);
+      s[j] = lt_exp(s[j]);
       sum += s[j];
     }
-    const real old = lt_exp(w->top[i] - shift);
-    w->sum[i] = w->sum[i] * old + sum;
-    w->top[i] = top;
-    if (old == 1) continue;
+    w->sum[i] = w->sum[i] * keep + sum;
+    if (keep == 1) continue;
     real *row = w->out + i * w->ld;
-    for (int64_t d = 0; d < t->r->dim; d++) row[d] *= old;
+    for (int64_t d = 0; d < t->r->dim; d++) row[d] *= keep;
   }
 }
 
@@ -71,7 +87,7 @@ static void finish(const lt_attention_args *a, const lt_tile *t, const running *
     const real part = blind ? 0 : 1 / w->sum[i];
     real *row = w->out + i * w->ld;
     for (int64_t d = 0; d < a->r.dim; d++) row[d] *= part;
-    ((real *)a->lse)[at] = blind ? -(real)INFINITY : (real)((double)w->top[i] + log((double)w->sum[i]));
+    a->lse[at] = blind ? -INFINITY : (double)w->top[i] + log((double)w->sum[i]);
   }
 }
 
@@ -90,7 +106,8 @@ static void attend(const lt_attention_args *a, int64_t block, lt_tile *t) {
       t->sight = lt_sight_of(&q, &k, r->window);
       if (t->sight == LT_SIGHT_NONE) continue;
       lt_tile_scores(t, a->q, a->k, a->key_bias, s);
-      rescale(t, &w, s);
+      shift_scores(a, t, &w, s);
+      exponentials(t, &w, s);
       lt_tile_apply(t, s, 0, 1, (const real *)a->v + t->k * ldk + t->kv_head * r->dim, ldk, w.out, w.ld);
     }
   finish(a, t, &w);

@@ -6,6 +6,7 @@
 ** are computed twice. Cost: 14 dim operations a pair in a tile that is looked at. */
 #include "kernels/cpu/attention_tile.h"
 #include "kernels/cpu/exp.h"
+#include "kernels/cpu/loops.h"
 
 #include <math.h>
 #include <string.h>
@@ -16,26 +17,21 @@ static void row_products(const lt_attention_backward_args *a) {
 #pragma omp parallel for schedule(static)
   for (int64_t i = 0; i < rows; i++) {
     const real *y = (const real *)a->out + i * dim, *dy = (const real *)a->dout + i * dim;
-    real sum = 0;
-#pragma omp simd reduction(+ : sum)
-    for (int64_t d = 0; d < dim; d++) sum += y[d] * dy[d];
-    work[i] = sum;
+    work[i] = (real)lt_dot(y, dy, dim);
   }
 }
 
 /* p and ds of a tile, both 0 where a pair is hidden, whatever lies there. */
 static void gradients(const lt_attention_backward_args *a, const lt_tile *t, real *p, real *ds) {
-  const real hidden = -(real)INFINITY;
   lt_tile_scores(t, a->q, a->k, a->key_bias, p);
+  lt_tile_lower(t, a->q, a->k, a->key_bias, a->lse, p);
   lt_tile_pairs(t, a->dout, a->v, ds);
   for (int64_t i = 0; i < t->nq; i++, p += LT_TILE, ds += LT_TILE) {
-    const int64_t at = (t->q + i) * a->r.heads + t->head;
-    const real lse = ((const real *)a->lse)[at], row = ((const real *)a->work)[at];
-    const real shift = lse == hidden ? (real)INFINITY : lse;
+    const real row = ((const real *)a->work)[(t->q + i) * a->r.heads + t->head];
     for (int64_t j = 0; j < t->nk; j++) {
-      const real s = p[j], e = lt_exp(s - shift), g = e * (ds[j] - row);
-      p[j] = s == hidden ? 0 : e;
-      ds[j] = s == hidden ? 0 : g;
+      const real s = p[j], e = lt_exp(s), g = e * (ds[j] - row);
+      p[j] = e;
+      ds[j] = s == -(real)INFINITY ? 0 : g; /* a hidden product may be NaN */
     }
   }
 }

@@ -5,21 +5,12 @@
 #include "kernels/cpu/attention_tile.h"
 #include "kernels/cpu/exp.h"
 
-#include <math.h>
-
 static void add_tile(const lt_attention_key_sums_args *a, const lt_tile *t, double *sum) {
-  const real hidden = -(real)INFINITY;
   real s[LT_TILE * LT_TILE], part[LT_TILE] = {0};
   lt_tile_scores(t, a->q, a->k, a->key_bias, s);
-  for (int64_t i = 0; i < t->nq; i++) {
-    const real *row = s + i * LT_TILE;
-    const real lse = ((const real *)a->lse)[(t->q + i) * a->r.heads + t->head];
-    const real shift = lse == hidden ? (real)INFINITY : lse;
-    for (int64_t j = 0; j < t->nk; j++) {
-      const real e = lt_exp(row[j] - shift);
-      part[j] += row[j] == hidden ? 0 : e;
-    }
-  }
+  lt_tile_lower(t, a->q, a->k, a->key_bias, a->lse, s);
+  for (int64_t i = 0; i < t->nq; i++)
+    for (int64_t j = 0; j < t->nk; j++) part[j] += lt_exp(s[i * LT_TILE + j]);
   for (int64_t j = 0; j < t->nk; j++) sum[j] += (double)part[j];
 }
 

@@ -5,6 +5,7 @@
 #include "kernels/cpu/attention_tile.h"
 #include "kernels/cpu/product.h"
 
+#include <cblas.h>
 #include <math.h>
 
 lt_extent lt_extent_of(const int32_t *position, const int32_t *document, int64_t n) {
@@ -75,15 +76,64 @@ static void multiply_pairs(const lt_tile *t, const real *y, const real *v, real 
                                .alpha = alpha});
 }
 
+static void bias_of(const lt_tile *t, const real *key_bias, real *bias) {
+  for (int64_t j = 0; j < t->nk; j++) bias[j] = key_bias ? key_bias[(t->k + j) * t->r->kv_heads + t->kv_head] : 0;
+}
+
 void lt_tile_scores(const lt_tile *t, const real *q, const real *k, const real *key_bias, real *s) {
   multiply_pairs(t, q, k, (real)t->r->scale, s);
   if (key_bias) {
     real bias[LT_TILE];
-    for (int64_t j = 0; j < t->nk; j++) bias[j] = key_bias[(t->k + j) * t->r->kv_heads + t->kv_head];
+    bias_of(t, key_bias, bias);
     for (int64_t i = 0; i < t->nq; i++)
       for (int64_t j = 0; j < t->nk; j++) s[i * LT_TILE + j] += bias[j];
   }
   if (t->sight != LT_SIGHT_ALL) hide(t, s);
+}
+
+/* wide[n, LT_TILE] = columns [at, at + width) of x[n, ld]. */
+static void widen(const real *x, int64_t n, int64_t ld, int64_t at, int64_t width, double *wide) {
+  for (int64_t i = 0; i < n; i++)
+    for (int64_t d = 0; d < width; d++) wide[i * LT_TILE + d] = (double)x[i * ld + at + d];
+}
+
+void lt_tile_refine(const lt_tile *t, const real *q, const real *k, const real *key_bias, const bool *large,
+                    const double *shift, real *s) {
+  const int64_t dim = t->r->dim, ldq = t->r->heads * dim, ldk = t->r->kv_heads * dim;
+  double a[LT_TILE * LT_TILE], b[LT_TILE * LT_TILE], c[LT_TILE * LT_TILE];
+  real bias[LT_TILE];
+  for (int64_t at = 0; at < dim; at += LT_TILE) {
+    const int64_t width = dim - at < LT_TILE ? dim - at : LT_TILE;
+    widen(q + t->q * ldq + t->head * dim, t->nq, ldq, at, width, a);
+    widen(k + t->k * ldk + t->kv_head * dim, t->nk, ldk, at, width, b);
+    cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (blasint)t->nq, (blasint)t->nk, (blasint)width, t->r->scale, a,
+                LT_TILE, b, LT_TILE, at ? 1 : 0, c, LT_TILE);
+  }
+  bias_of(t, key_bias, bias);
+  for (int64_t i = 0; i < t->nq; i++) {
+    if (!large[i]) continue;
+    for (int64_t j = 0; j < t->nk; j++) {
+      const real exact = (real)(c[i * LT_TILE + j] + (double)bias[j] - shift[i]);
+      s[i * LT_TILE + j] = s[i * LT_TILE + j] == -(real)INFINITY ? -(real)INFINITY : exact;
+    }
+  }
+}
+
+void lt_tile_lower(const lt_tile *t, const real *q, const real *k, const real *key_bias, const double *lse, real *s) {
+  double shift[LT_TILE];
+  bool large[LT_TILE], any = false;
+  for (int64_t i = 0; i < t->nq; i++) {
+    shift[i] = lse[(t->q + i) * t->r->heads + t->head];
+    large[i] = lt_large(shift[i]);
+    any |= large[i];
+    if (large[i]) continue;
+    const real x = shift[i] == -INFINITY ? (real)INFINITY : (real)shift[i];
+    for (int64_t j = 0; j < t->nk; j++) { /* -inf stays, even where lse is NaN */
+      const real old = s[i * LT_TILE + j], y = old - x;
+      s[i * LT_TILE + j] = old == -(real)INFINITY ? old : y;
+    }
+  }
+  if (any) lt_tile_refine(t, q, k, key_bias, large, shift, s);
 }
 
 void lt_tile_pairs(const lt_tile *t, const real *y, const real *v, real *s) { multiply_pairs(t, y, v, 1, s); }

@@ -29,6 +29,8 @@ typedef struct lt_tile { /* rows [q, q + nq) of query head `head` against rows [
 #define lt_sight_of    LT_CPU(sight_of)
 #define lt_pair_seen   LT_CPU(pair_seen)
 #define lt_tile_scores LT_CPU(tile_scores)
+#define lt_tile_refine LT_CPU(tile_refine)
+#define lt_tile_lower  LT_CPU(tile_lower)
 #define lt_tile_pairs  LT_CPU(tile_pairs)
 #define lt_tile_apply  LT_CPU(tile_apply)
 
@@ -39,6 +41,17 @@ bool lt_pair_seen(const lt_tile *t);
 
 /* s[nq, nk] = scale q k^T + key_bias where query i sees key j, else -inf. */
 void lt_tile_scores(const lt_tile *t, const real *q, const real *k, const real *key_bias, real *s);
+
+/* The rounding of a large float score is an error in its probability. Where |x| is above this, as a row's maximum or
+** lse, differences from x are taken from scores in double. */
+static inline bool lt_large(double x) { return LT_IS_F32 && x - x == 0 && (x > 64 || x < -64); }
+
+/* The rows i of s with large[i] become what is seen of scale q k^T + key_bias - shift[i], computed in double. */
+void lt_tile_refine(const lt_tile *t, const real *q, const real *k, const real *key_bias, const bool *large,
+                    const double *shift, real *s);
+
+/* s -= lse[rows_q, heads] of its row; hidden stays -inf, and a row whose lse is -inf becomes so. */
+void lt_tile_lower(const lt_tile *t, const real *q, const real *k, const real *key_bias, const double *lse, real *s);
 
 /* s = row q + i, i < nq, of y[rows_q, heads, dim] times v[rows_k, kv_heads, dim], every pair. */
 void lt_tile_pairs(const lt_tile *t, const real *y, const real *v, real *s);

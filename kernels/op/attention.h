@@ -41,17 +41,18 @@ typedef struct lt_attention_args {
   void *carry_out;             /* [rows_q, heads, dim]; may be NULL if first and last */
   void *carry_max, *carry_sum; /* [rows_q, heads]; may be NULL if first and last */
   int32_t first, last;
-  void *out; /* if last: [rows_q, heads, dim] */
-  void *lse; /* if last: [rows_q, heads], natural logarithm */
+  void *out;   /* if last: [rows_q, heads, dim] */
+  double *lse; /* if last: [rows_q, heads], natural logarithm; double: exp(s - lse) must hold where s is large */
 } lt_attention_args;
 
 typedef struct lt_attention_backward_args {
   lt_attention_rows r;
   const void *q, *k, *v, *key_bias;
-  const void *out, *lse, *dout; /* of the finished forward, over all keys */
-  void *dq;                     /* [rows_q, heads, dim]; carried over calls: written if first, added to otherwise */
-  void *dk, *dv;                /* [rows_k, kv_heads, dim]; written if first_k, added to otherwise */
-  void *dkey_bias;              /* [rows_k, kv_heads] as dk, or NULL */
+  const void *out, *dout; /* of the finished forward, over all keys */
+  const double *lse;
+  void *dq;        /* [rows_q, heads, dim]; carried over calls: written if first, added to otherwise */
+  void *dk, *dv;   /* [rows_k, kv_heads, dim]; written if first_k, added to otherwise */
+  void *dkey_bias; /* [rows_k, kv_heads] as dk, or NULL */
   int32_t first, first_k;
   void *work; /* rows_q * heads elements: rowsum(dout * out) */
 } lt_attention_backward_args;
@@ -60,8 +61,8 @@ typedef struct lt_attention_key_sums_args { /* per key: probability received, su
                                              */
   lt_attention_rows r;
   const void *q, *k, *key_bias;
-  const void *lse; /* [rows_q, heads] */
-  void *sums;      /* [rows_k, kv_heads]; written if first, added to otherwise */
+  const double *lse; /* [rows_q, heads] */
+  void *sums;        /* [rows_k, kv_heads]; written if first, added to otherwise */
   int32_t first;
 } lt_attention_key_sums_args;
 

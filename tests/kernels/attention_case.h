@@ -69,7 +69,7 @@ static inline problem problem_new(lt_dtype t, shape s) {
 static inline answer answer_new(lt_dtype t, const problem *p) {
   const int64_t nq = p->r.rows_q * p->r.heads, nk = p->r.rows_k * p->r.kv_heads, dim = p->r.dim;
   return (answer){.out = array_new(t, nq * dim),
-                  .lse = array_new(t, nq),
+                  .lse = array_new(LT_F64, nq),
                   .dq = array_new(t, nq * dim),
                   .dk = array_new(t, nk * dim),
                   .dv = array_new(t, nk * dim),

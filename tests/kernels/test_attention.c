@@ -221,7 +221,7 @@ static void check_carries(lt_dtype t) {
 
 /* ---- Extremes ---- */
 
-/* Logits of +-1e4 and beyond: everything finite, and right where rounding of the logits allows to say so. */
+/* Logits of +-1e4 and beyond: everything finite, and as right as for small ones. */
 static void check_large(lt_dtype t) {
   const problem p = problem_new(t, (shape){.rows_q = 97,
                                            .rows_k = 97,
@@ -242,7 +242,7 @@ static void check_large(lt_dtype t) {
     for (int64_t i = 0; i < all[a].n; i++) wild += !isfinite(get(all[a], i));
   CHECK_INT(wild, 0);
   CHECK_NEAR(apart(got.lse, want.lse), 0, 4 * tolerance(t));
-  CHECK_NEAR(apart(got.out, want.out), 0, t == LT_F32 ? 1e-2 : 1e-9);
+  CHECK_NEAR(apart(got.out, want.out), 0, t == LT_F32 ? 1e-5 : 1e-11);
   arrays_free();
 }
 

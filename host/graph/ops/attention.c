@@ -71,7 +71,7 @@ const lt_op lt_op_attention = {
     .n_attr = LT_ATTENTION_ATTRS,
     .inputs = "q k v q_position q_document k_position k_document spans key_bias",
     .doc = "out, lse = attention of q, k, v, q_position, q_document, k_position, k_document[, spans[, key_bias]]: "
-           "out [tokens, heads * head_dim], lse [tokens, heads] the log-sum-exp of the visible scores",
+           "out [tokens, heads * head_dim], lse f64 [tokens, heads] the log-sum-exp of the visible scores",
     .shape = shape,
     .rule = rule,
     .grad = grad,

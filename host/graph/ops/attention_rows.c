@@ -94,12 +94,17 @@ static lt_value_info per_head(lt_graph *g, const lt_node *n, int i) {
   return v;
 }
 
-lt_value_info lt_attention_per_query(lt_graph *g, const lt_node *n) { return per_head(g, n, LT_ATTENTION_Q); }
+lt_value_info lt_attention_per_query(lt_graph *g, const lt_node *n) {
+  lt_value_info v = per_head(g, n, LT_ATTENTION_Q);
+  v.dtype = LT_F64; /* lse: the kernel contract says why */
+  return v;
+}
+
 lt_value_info lt_attention_per_key(lt_graph *g, const lt_node *n) { return per_head(g, n, LT_ATTENTION_K); }
 
 bool lt_attention_check_lse(lt_graph *g, const lt_node *n, int i) {
   lt_value_info want = lt_attention_per_query(g, n);
-  return lt_want_input(g, n, i, g->real, 2, 2) && lt_want_size(g, n, i, 0, &want.dim[0], "the queries' rows") &&
+  return lt_want_input(g, n, i, LT_F64, 2, 2) && lt_want_size(g, n, i, 0, &want.dim[0], "the queries' rows") &&
          lt_want_size(g, n, i, 1, &want.dim[1], "heads");
 }
 
