@@ -49,6 +49,8 @@
   X(swiglu_backward)                                                                                                   \
   X(gelu)                                                                                                              \
   X(gelu_backward)                                                                                                     \
+  X(softcap)                                                                                                           \
+  X(softcap_backward)                                                                                                  \
   X(softmax)                                                                                                           \
   X(softmax_backward)                                                                                                  \
   X(dropout)                                                                                                           \

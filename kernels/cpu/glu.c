@@ -1,4 +1,4 @@
-/* glu.c: SwiGLU and tanh-GELU with their gradients, element by element.
+/* glu.c: SwiGLU, tanh-GELU and soft capping with their gradients, element by element.
 ** silu(g) = g s(g), silu'(g) = s (1 + g (1 - s)), s the sigmoid. GELU's (1 + tanh u) / 2 is s(2u): no cancellation for
 ** negative x. gelu(x) = x s(w), gelu'(x) = s + x s(-w) s(w) w', w = 2 sqrt(2/pi) (x + 0.044715 x^3).
 ** Cost: every operand once; about 30 operations an element, most of them the exponential. */
@@ -48,5 +48,22 @@ void LT_CPU(gelu_backward)(const lt_gelu_backward_args *a) {
     real e = lt_exp(-lt_abs(w)), one = (real)1 / ((real)1 + e), s = w < (real)0 ? e * one : one;
     real slope = (real)LT_GELU_SLOPE * ((real)1 + (real)(3 * LT_GELU_CUBIC) * v * v);
     dx[i] = dy[i] * (s + v * (e * one * one) * slope);
+  }
+}
+
+void LT_CPU(softcap)(const lt_softcap_args *a) {
+  const real *x = a->x;
+  real *y = a->y;
+  const real cap = (real)a->cap, inverse = (real)(1 / a->cap);
+  LT_EACH(a->n) for (int64_t i = 0; i < a->n; i++) y[i] = cap * lt_tanh(x[i] * inverse);
+}
+
+void LT_CPU(softcap_backward)(const lt_softcap_backward_args *a) {
+  const real *y = a->y, *dy = a->dy;
+  real *dx = a->dx;
+  const real inverse = (real)(1 / a->cap);
+  LT_EACH(a->n) for (int64_t i = 0; i < a->n; i++) {
+    real t = y[i] * inverse;
+    dx[i] = dy[i] * ((real)1 - t) * ((real)1 + t);
   }
 }

@@ -1,4 +1,4 @@
-/* test_glu.c: SwiGLU and GELU against their formulas in double, their gradients against finite differences. */
+/* test_glu.c: SwiGLU, GELU and soft capping against their formulas in double, their gradients against finite differences. */
 #include "kernels/harness.h"
 
 static const int64_t sizes[] = {0, 1, 3, 17, 129, 40001};
@@ -93,11 +93,50 @@ static void far(lt_dtype t) {
   arrays_free();
 }
 
+static double softcap_loss(void *context) {
+  glu_case *c = context;
+  lt_softcap_args s = {c->gate.p, c->y.p, c->n, 2.5};
+  run(LT_F64, LT_KERNEL_softcap, &s);
+  return dot(c->y, c->dy);
+}
+
+static void softcap(lt_dtype t, int64_t n) {
+  glu_case c = glu_new(t, n);
+  array want = array_new(LT_F64, n), dx = array_new(t, n);
+  lt_softcap_args s = {c.gate.p, c.y.p, n, 2.5};
+  RUN(t, softcap, &s, c.y);
+  for (int64_t i = 0; i < n; i++) put(want, i, 2.5 * tanh(get(c.gate, i) / 2.5));
+  CHECK_CLOSE(c.y, want);
+  lt_softcap_backward_args b = {c.y.p, c.dy.p, dx.p, n, 2.5};
+  RUN(t, softcap_backward, &b, dx);
+  for (int64_t i = 0; i < n; i++) put(want, i, get(c.dy, i) / pow(cosh(get(c.gate, i) / 2.5), 2));
+  CHECK_CLOSE(dx, want);
+  if (t == LT_F64) CHECK_NEAR(gradient_error(softcap_loss, &c, c.gate, dx, 1e-2), 0, 2e-8);
+  arrays_free();
+}
+
+/* Far out it is the cap and its slope 0; NaN comes through. */
+static void softcap_far(lt_dtype t) {
+  static const double at[] = {-1e30, -1e3, 1e3, 1e30, NAN};
+  const int n = COUNT(at);
+  array x = array_of(t, n, at), one = array_new(t, n), y = array_new(t, n), d = array_new(t, n);
+  for (int i = 0; i < n; i++) put(one, i, 1);
+  lt_softcap_args s = {x.p, y.p, n, 4};
+  lt_softcap_backward_args b = {y.p, one.p, d.p, n, 4};
+  run(t, LT_KERNEL_softcap, &s);
+  run(t, LT_KERNEL_softcap_backward, &b);
+  for (int i = 0; i < 4; i++) CHECK(get(y, i) == (i < 2 ? -4 : 4) && get(d, i) == 0);
+  CHECK(isnan(get(y, 4)) && isnan(get(d, 4)));
+  arrays_free();
+}
+
 int main(void) {
   for (int s = 0; s < COUNT(sizes); s++) {
     for (int t = 0; t < COUNT(reals); t++) forward(reals[t], sizes[s]);
+    for (int t = 0; t < COUNT(reals); t++) softcap(reals[t], sizes[s]);
     backward(sizes[s]);
   }
   for (int t = 0; t < COUNT(reals); t++) far(reals[t]);
+  for (int t = 0; t < COUNT(reals); t++) softcap_far(reals[t]);
   return check_done();
 }

@@ -24,6 +24,7 @@
   X(attention_spans) X(attention) X(attention_backward) X(attention_key_sums)     \
   X(swiglu) X(swiglu_backward)                                                    \
   X(gelu) X(gelu_backward)                                                        \
+  X(softcap) X(softcap_backward)                                                  \
   X(softmax) X(softmax_backward)                                                  \
   X(dropout)                                                                      \
   X(cross_entropy) X(cross_entropy_backward)                                      \
