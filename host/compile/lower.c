@@ -2,6 +2,7 @@
 ** Values become buffers (views and in-place results share their input's), extents become expressions of this rank.
 ** Units: each runs forward and backward at once; where values are carried, all run forward, then all backward, last first. */
 #include "compile/compile.h"
+#include "core/arena.h"
 #include "graph/ops/table.h"
 
 #include <stdlib.h>
@@ -153,6 +154,29 @@ static void predict(lowering *l, lt_item *it) {
   free(o);
 }
 
+/* What a collective over sharded parts needs besides: the members' counts (of an all-to-all: what they hold before, then
+** after), and scratch memory to pack parts that do not lie end to end. */
+static void lower_parts(lowering *l, const lt_node *n, lt_item *it, int32_t unit) {
+  const lt_operand_plan *in = &l->s->operand.at[it->operand], *out = in + it->n_in;
+  const lt_group_plan *group = &l->s->group.at[it->group];
+  int64_t in_bytes = operand_bytes(l, in), out_bytes = operand_bytes(l, out), work = 0;
+  bool exchange = n->op == &lt_op_all_to_all, gather = n->op == &lt_op_all_gather;
+  if (!exchange && !gather && n->op != &lt_op_reduce_scatter) return;
+  if (exchange)
+    work = (in_bytes + LT_ARENA_ALIGN - 1) / LT_ARENA_ALIGN * LT_ARENA_ALIGN + out_bytes;
+  else if (lt_attr_int(n, 0) > 0)
+    work = gather ? out_bytes : in_bytes;
+  it->counts = add_counts(l, group, exchange || gather ? n->in[0] : n->out, unit);
+  if (exchange) add_counts(l, group, n->out, unit);
+  if (work > 0) it->work = new_buffer(l, LT_NONE, it->unit, LT_U8, work);
+}
+
+/* A finished sum of gradients is reduced where it lies: the next step overwrites it. */
+static bool reduces_in_place(const lt_graph *g, const lt_node *n) {
+  int32_t state = n->op == &lt_op_all_reduce ? g->value.at[n->in[0]].state : LT_NONE;
+  return state != LT_NONE && g->state.at[state].held == n->out;
+}
+
 static void add_item(lowering *l, lt_item_kind kind, int32_t node, int32_t unit, bool first_unit) {
   lt_schedule *s = l->s;
   const lt_node *n = &l->g->node.at[node];
@@ -170,7 +194,7 @@ static void add_item(lowering *l, lt_item_kind kind, int32_t node, int32_t unit,
                 .counts = LT_NONE};
   for (int k = 0; k < n->n_in; k++) add_operand(l, n->in[k], unit, update);
   for (int k = 0; k < n->n_out; k++) {
-    int alias = n->op->alias ? n->op->alias[k] : -1;
+    int alias = n->op->alias ? n->op->alias[k] : reduces_in_place(l->g, n) ? 0 : -1;
     lt_value v = n->out + k;
     if (alias >= 0 && n->in[alias] != LT_NONE && l->g->value.at[v].state == LT_NONE)
       *buffer_at(l, v, update ? -1 : unit) = s->operand.at[it.operand + alias].buffer;
@@ -180,9 +204,7 @@ static void add_item(lowering *l, lt_item_kind kind, int32_t node, int32_t unit,
   if (n->axes) it.group = find_group(l, n->axes);
   if (kind == LT_ITEM_COLLECTIVE) {
     it.lane = LT_LANE_COMM;
-    lt_value parts = n->op == &lt_op_all_gather ? n->in[0] : n->op == &lt_op_reduce_scatter ? n->out : LT_NONE;
-    if (parts != LT_NONE && !l->failed)
-      it.counts = add_counts(l, &s->group.at[it.group], parts, update ? LT_UNIT_ALL : unit);
+    lower_parts(l, n, &it, update ? LT_UNIT_ALL : unit);
   }
   if (kind == LT_ITEM_KERNEL) {
     it.args = (s->args_bytes + 15) / 16 * 16;

@@ -117,6 +117,25 @@ static lt_status live_peak(const planner *p, int64_t *peak, lt_error *e) {
   return LT_OK;
 }
 
+static void place_state(lt_schedule *s, int32_t b) {
+  lt_buffer *x = &s->buffer.at[b];
+  x->offset = s->state_bytes;
+  s->state_bytes += align(x->bytes);
+}
+
+/* States in the order they were met; gradients that are reduced together lie together. */
+static void place_states(lt_schedule *s) {
+  s->state_bytes = 0;
+  for (int32_t b = 0; b < s->buffer.n; b++) s->buffer.at[b].offset = -1;
+  for (int64_t i = 0; i < s->item.n; i++) {
+    const lt_item *it = &s->item.at[i];
+    for (int k = 0; it->kind == LT_ITEM_COLLECTIVE && it->n_in > 1 && k < it->n_in; k++)
+      place_state(s, s->operand.at[it->operand + k].buffer);
+  }
+  for (int32_t b = 0; b < s->buffer.n; b++)
+    if (s->buffer.at[b].state != LT_NONE && s->buffer.at[b].offset < 0) place_state(s, b);
+}
+
 lt_status lt_pass_memory(lt_schedule *s, lt_error *e) {
   planner p = {.s = s};
   size_t buffers = (size_t)(s->buffer.n ? s->buffer.n : 1);
@@ -132,15 +151,11 @@ lt_status lt_pass_memory(lt_schedule *s, lt_error *e) {
   memset(p.last, 0xff, buffers * LT_LANES * sizeof *p.last);
   last_uses(&p);
   settle(&p);
-  s->state_bytes = 0;
+  place_states(s);
   for (int32_t b = 0; b < s->buffer.n; b++) {
-    lt_buffer *x = &s->buffer.at[b];
-    if (x->state != LT_NONE) {
-      x->offset = s->state_bytes;
-      s->state_bytes += align(x->bytes);
-    } else if (x->bytes > 0 && x->first >= 0) {
+    const lt_buffer *x = &s->buffer.at[b];
+    if (x->state == LT_NONE && x->bytes > 0 && x->first >= 0)
       p.span[p.n++] = (span){.buffer = b, .from = x->first, .to = released(&p, b), .bytes = align(x->bytes)};
-    }
   }
   if ((status = place_spans(&p, &peak, e)) || (status = live_peak(&p, &live, e))) goto done;
   for (int64_t i = 0; i < p.n; i++) s->buffer.at[p.span[i].buffer].offset = s->state_bytes + p.span[i].offset;

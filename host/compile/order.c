@@ -1,6 +1,6 @@
-/* order.c: who waits for whom between lanes, and how long every buffer lives.
+/* order.c: transfers as early as they can start, gradients in buckets; who waits for whom; how long every buffer lives.
 ** Inside a lane the array order holds. Between lanes an item waits for the last item it depends on, unless an earlier
-** wait already implies it: vector clocks (Fidge 1988; Mattern 1989) tell. */
+** wait already implies it: vector clocks (Fidge 1988; Mattern 1989) tell. Buckets as in Li et al. 2020 (PyTorch DDP). */
 #include "compile/compile.h"
 
 #include <stdlib.h>
@@ -42,6 +42,131 @@ static void collect(const lt_schedule *s, touch *t, int32_t i, int32_t want[LT_L
   }
 }
 
+/* ---- Transfers as early as possible ---- */
+
+typedef struct moved {
+  int32_t item, ready; /* may start after item `ready` of the compute lane's order */
+} moved;
+
+static int by_ready(const void *a, const void *b) {
+  const moved *x = a, *y = b;
+  if (x->ready != y->ready) return x->ready < y->ready ? -1 : 1;
+  return x->item < y->item ? -1 : x->item > y->item;
+}
+
+/* When every item may start, as the position of the last compute item before it. */
+static void find_ready(const lt_schedule *s, touch *t, int32_t *ready) {
+  memset(t, 0xff, sizeof *t * (size_t)s->buffer.n);
+  for (int32_t i = 0; i < s->item.n; i++) {
+    int32_t want[LT_LANES];
+    collect(s, t, i, want);
+    ready[i] = s->item.at[i].lane == LT_LANE_COMPUTE ? i : -1;
+    for (int m = 0; m < LT_LANES; m++)
+      if (want[m] >= 0 && ready[want[m]] > ready[i]) ready[i] = ready[want[m]];
+  }
+}
+
+/* May these all-reduces in place be one transfer? */
+static bool same_bucket(const lt_schedule *s, const lt_item *a, const lt_item *b) {
+  const lt_operand_plan *x = &s->operand.at[a->operand], *y = &s->operand.at[b->operand];
+  return a->group == b->group && x->dtype == y->dtype;
+}
+
+static bool is_gradient(const lt_schedule *s, const lt_item *it) {
+  if (it->kind != LT_ITEM_COLLECTIVE || it->n_in != 1 || it->counts != LT_NONE) return false;
+  const lt_operand_plan *in = &s->operand.at[it->operand], *out = &s->operand.at[it->operand + 1];
+  return in->buffer == out->buffer && s->buffer.at[in->buffer].state != LT_NONE;
+}
+
+/* Bytes of a bucket: an eighth of all gradients, so that most of them travel while the backward pass still runs. */
+static int64_t bucket_bytes(const lt_schedule *s) {
+  int64_t all = 0;
+  for (int64_t i = 0; i < s->item.n; i++)
+    if (is_gradient(s, &s->item.at[i])) all += s->buffer.at[s->operand.at[s->item.at[i].operand].buffer].bytes;
+  int64_t part = all / 8, least = 256 << 10, most = 32 << 20;
+  return part < least ? least : part > most ? most : part;
+}
+
+/* Merge b into a: inputs of both, then outputs of both, in fresh operands. */
+static bool merge_items(lt_schedule *s, lt_item *a, const lt_item *b) {
+  int32_t at = (int32_t)s->operand.n, n = a->n_in + b->n_in;
+  for (int32_t k = 0; k < 2 * n; k++)
+    if (!lt_vec_push(&s->operand)) return false;
+  lt_operand_plan *o = s->operand.at;
+  memcpy(o + at, o + a->operand, sizeof *o * (size_t)a->n_in);
+  memcpy(o + at + a->n_in, o + b->operand, sizeof *o * (size_t)b->n_in);
+  memcpy(o + at + n, o + a->operand + a->n_in, sizeof *o * (size_t)a->n_in);
+  memcpy(o + at + n + a->n_in, o + b->operand + b->n_in, sizeof *o * (size_t)b->n_in);
+  a->operand = at;
+  a->n_in = a->n_out = n;
+  a->bytes += b->bytes;
+  a->seconds += b->seconds;
+  return true;
+}
+
+/* Neighbouring gradient reductions in order of readiness become buckets; a bucket is ready with its last member. */
+static bool fill_buckets(lt_schedule *s, moved *list, int64_t *n) {
+  int64_t limit = bucket_bytes(s), kept = 0, bytes = 0;
+  int64_t open = -1; /* the bucket being filled, in list */
+  for (int64_t i = 0; i < *n; i++) {
+    const lt_item *it = &s->item.at[list[i].item];
+    if (!is_gradient(s, it)) {
+      list[kept++] = list[i];
+      continue;
+    }
+    int64_t mine = s->buffer.at[s->operand.at[it->operand].buffer].bytes;
+    if (open >= 0 && bytes < limit && same_bucket(s, &s->item.at[list[open].item], it)) {
+      lt_item other = *it;
+      if (!merge_items(s, &s->item.at[list[open].item], &other)) return false;
+      list[open].ready = list[i].ready;
+      bytes += mine;
+      continue;
+    }
+    open = kept;
+    bytes = mine;
+    list[kept++] = list[i];
+  }
+  *n = kept;
+  qsort(list, (size_t)kept, sizeof *list, by_ready);
+  return true;
+}
+
+/* Rewrite the array: compute items in their order, each transfer right after what it needs. */
+static lt_status hoist(lt_schedule *s, touch *t, lt_error *e) {
+  int64_t n = s->item.n, transfers = 0, at = 0, next = 0;
+  int32_t *ready = malloc(sizeof *ready * (size_t)(n ? n : 1));
+  moved *list = malloc(sizeof *list * (size_t)(n ? n : 1));
+  lt_item *old = malloc(sizeof *old * (size_t)(n ? n : 1));
+  lt_status status = LT_OK;
+  if (!ready || !list || !old) {
+    status = lt_fail_memory(e, sizeof *old * (size_t)n, "the order pass");
+    goto done;
+  }
+  find_ready(s, t, ready);
+  for (int32_t i = 0; i < n; i++)
+    if (s->item.at[i].lane == LT_LANE_COMM) list[transfers++] = (moved){i, ready[i]};
+  qsort(list, (size_t)transfers, sizeof *list, by_ready);
+  if (!fill_buckets(s, list, &transfers)) {
+    status = lt_fail_memory(e, sizeof(lt_operand_plan), "the order pass");
+    goto done;
+  }
+  memcpy(old, s->item.at, sizeof *old * (size_t)n);
+  while (next < transfers && list[next].ready < 0) s->item.at[at++] = old[list[next++].item];
+  for (int32_t i = 0; i < n; i++) {
+    if (old[i].lane != LT_LANE_COMPUTE) continue;
+    s->item.at[at++] = old[i];
+    while (next < transfers && list[next].ready <= i) s->item.at[at++] = old[list[next++].item];
+  }
+  s->item.n = at;
+done:
+  free(ready);
+  free(list);
+  free(old);
+  return status;
+}
+
+/* ---- Waits and lifetimes ---- */
+
 static void extend(lt_buffer *b, int32_t i) {
   if (b->first < 0) b->first = i;
   b->last = i;
@@ -57,18 +182,18 @@ static void lifetimes(lt_schedule *s, int32_t i) {
 }
 
 lt_status lt_pass_order(lt_schedule *s, lt_error *e) {
-  int64_t n = s->item.n;
   touch *t = malloc(sizeof *t * (size_t)(s->buffer.n ? s->buffer.n : 1));
   int32_t newest[LT_LANES]; /* the latest item of each lane so far */
   lt_status status = LT_OK;
-  s->clock = malloc(sizeof *s->clock * (size_t)(n ? n : 1) * LT_LANES);
+  s->clock = malloc(sizeof *s->clock * (size_t)(s->item.n ? s->item.n : 1) * LT_LANES);
   if (!t || !s->clock) {
     status = lt_fail_memory(e, sizeof *t * (size_t)s->buffer.n, "the order pass");
     goto done;
   }
+  if ((status = hoist(s, t, e))) goto done;
   memset(t, 0xff, sizeof *t * (size_t)s->buffer.n); /* all -1 */
   for (int m = 0; m < LT_LANES; m++) newest[m] = -1;
-  for (int32_t i = 0; i < n; i++) {
+  for (int32_t i = 0; i < s->item.n; i++) {
     lt_item *it = &s->item.at[i];
     int32_t want[LT_LANES], *clock = s->clock + (int64_t)i * LT_LANES;
     collect(s, t, i, want);

@@ -272,7 +272,11 @@ static void gather_gradients(placer *p, lt_node *n) {
     int32_t state = n->in[k] == LT_NONE ? LT_NONE : g->value.at[n->in[k]].state;
     if (state == LT_NONE || g->state.at[state].role != LT_ROLE_GRAD || g->state.at[state].owner == LT_NONE) continue;
     lt_placement want = g->value.at[g->state.at[g->state.at[state].owner].first].place;
-    n->in[k] = convert(p, n->in[k], &want);
+    lt_value sum = n->in[k], whole = convert(p, sum, &want);
+    if (whole == LT_NONE) return;
+    const lt_node *last = whole == sum ? NULL : &g->node.at[g->value.at[whole].node];
+    if (last && last->op == &lt_op_all_reduce && last->in[0] == sum) g->state.at[state].held = whole;
+    n->in[k] = whole;
   }
 }
 

@@ -15,7 +15,8 @@ typedef enum lt_item_kind {
   LT_ITEM_KERNEL,
   LT_ITEM_LOAD,       /* rows of the feed named by the node's attribute → out[0] */
   LT_ITEM_STORE,      /* in[0] → the host array named by the node's attribute */
-  LT_ITEM_COLLECTIVE, /* in[0] → out[0] over `group` */
+  LT_ITEM_COLLECTIVE, /* in[0] → out[0] over `group`; several all-reduced in place at once: in[0 … n_in), one after the
+                         other in the arena, as one run of bytes */
   LT_ITEM_ZERO        /* clears out[0] */
 } lt_item_kind;
 

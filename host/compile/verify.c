@@ -140,8 +140,13 @@ static bool same_collective(const lt_schedule *a, const lt_item *x, const lt_sch
   for (int32_t k = 0; x->counts != LT_NONE && k < g->n; k++)
     if (a->count.at[x->counts + k] != b->count.at[y->counts + k]) return false;
   if (x->counts != LT_NONE) return true; /* local extents may differ: the counts say how */
-  const lt_operand_plan *p = &a->operand.at[x->operand], *q = &b->operand.at[y->operand];
-  return p->rank == q->rank && !memcmp(p->dim, q->dim, sizeof p->dim[0] * (size_t)(p->rank > 0 ? p->rank : 0));
+  if (x->n_in != y->n_in) return false;
+  for (int k = 0; k < x->n_in; k++) {
+    const lt_operand_plan *p = &a->operand.at[x->operand + k], *q = &b->operand.at[y->operand + k];
+    if (p->value != q->value || p->rank != q->rank) return false;
+    if (p->rank > 0 && memcmp(p->dim, q->dim, sizeof p->dim[0] * (size_t)p->rank)) return false;
+  }
+  return true;
 }
 
 static int32_t next_of_lane(const lt_schedule *s, lt_lane lane, int32_t from) {

@@ -178,7 +178,7 @@ int32_t lt_graph_state(lt_graph *g, const char *name, lt_dtype t, int rank, cons
   s->role = role;
   s->owner = s->tp_dim = s->grad = LT_NONE;
   s->trainable = role == LT_ROLE_PARAM;
-  s->first = s->last = graph_state_value(g, index);
+  s->first = s->last = s->held = graph_state_value(g, index);
   return g->failed ? LT_NONE : index;
 }
 

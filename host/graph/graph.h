@@ -81,6 +81,7 @@ typedef struct lt_state { /* a named persistent buffer */
   bool decay;     /* weight decay applies */
   bool trainable;
   lt_value first, last; /* its values of version 0 and of the newest version */
+  lt_value held;        /* the value whose placement its bytes have between steps: `first`, unless reduced in place */
   int32_t grad;         /* of a parameter: the state that accumulates its gradient, LT_NONE until asked for */
 } lt_state;
 

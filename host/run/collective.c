@@ -120,6 +120,10 @@ lt_status lt_start_collective(lt_executor *x, int32_t item, lt_error *e) {
                    .count = lt_operand_count(in),
                    .counts = x->parts[0]};
   int32_t n = t.group->n;
+  if (it->n_in > 1) { /* a bucket: one run of bytes, the gaps between its buffers included */
+    const lt_operand *last = in + it->n_in - 1;
+    t.count = ((char *)last->data - (char *)in->data) / (int64_t)lt_dtype_bytes(in->dtype) + lt_operand_count(last);
+  }
   if (t.kind == LT_REDUCE_SCATTER || t.kind == LT_ALL_GATHER)
     for (int32_t i = 0; i < n; i++) x->parts[0][i] = held(x, it, i);
   if (t.kind == LT_REDUCE_SCATTER && before(in, dim) > 1) {

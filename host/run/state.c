@@ -21,7 +21,7 @@ lt_status lt_states_create(lt_session *s, lt_error *e) {
     lt_coords c = lt_mesh_coords(s->mesh, r);
     for (int32_t i = 0; i < g->state.n; i++) {
       lt_operand_plan o = {0};
-      lt_plan_local(g, &s->program->plan, &c, g->state.at[i].first, 0, &o);
+      lt_plan_local(g, &s->program->plan, &c, g->state.at[i].held, 0, &o);
       for (int d = 0; d < o.rank; d++) {
         part_of(s, r, i)->first[d] = lt_size_value(&g->sizes, o.first[d]);
         part_of(s, r, i)->count[d] = lt_size_value(&g->sizes, o.dim[d]);
@@ -39,7 +39,7 @@ void lt_states_free(lt_session *s) {
 
 static const lt_placement *place_of(const lt_session *s, int32_t state) {
   const lt_graph *g = lt_session_graph(s);
-  return &g->value.at[g->state.at[state].first].place;
+  return &g->value.at[g->state.at[state].held].place;
 }
 
 /* The rank with the same coordinates but 0 where `kind` says: of equal parts the first, or of partial ones. */

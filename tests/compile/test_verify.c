@@ -139,7 +139,7 @@ static void test_disagreement(void) {
   p = compile(2, 1);
   if (!p) return;
   s = p->schedule[1];
-  a = find_item(s, LT_ITEM_COLLECTIVE, 3);
+  a = find_item(s, LT_ITEM_COLLECTIVE, 2);
   s->operand.at[s->item.at[a].operand].dim[0] = lt_size_const(&p->graph->sizes, 5);
   expect(p, "disagree on a collective");
   p = compile(1, 2);
