@@ -6,8 +6,8 @@
 #include "kernels/harness.h"
 
 typedef struct shape {
-  int64_t rows_q, rows_k; /* keys are the first, queries the last rows of one sequence */
-  int32_t heads, kv_heads, dim, block;
+  int64_t rows_q, rows_k;                       /* keys are the first, queries the last rows of one sequence */
+  int32_t heads, kv_heads, dim, block, block_k; /* block_k 0: as block */
   int64_t window;
   int packed, bias;
   double size; /* of q and k */
@@ -49,7 +49,7 @@ static inline problem problem_new(lt_dtype t, shape s) {
                             .kv_heads = s.kv_heads,
                             .dim = s.dim,
                             .block_q = s.block,
-                            .block_k = s.block,
+                            .block_k = s.block_k ? s.block_k : s.block,
                             .max_spans = 1,
                             .window = s.window,
                             .scale = 1 / sqrt(s.dim)};

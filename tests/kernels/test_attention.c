@@ -32,7 +32,7 @@ static void check_shape(lt_dtype t, shape s) {
   check_spans(&p);
   const answer spanned = solve(&p);
   check_answer(&spanned, &want, 4);
-  if (s.block % 64 == 0) CHECK(same_bits(whole.out, spanned.out) && same_bits(whole.dk, spanned.dk));
+  if (s.block % 64 == 0 && !s.block_k) CHECK(same_bits(whole.out, spanned.out) && same_bits(whole.dk, spanned.dk));
   arrays_free();
 }
 
@@ -47,6 +47,7 @@ static void check_shapes(lt_dtype t) {
                .kv_heads = heads[(i + i / 25) % 4][1],
                .dim = dims[(i + i / 5) % 4],
                .block = blocks[i % 3],
+               .block_k = i % 4 == 3 ? 40 : 0,
                .window = windows[i / 2 % 4],
                .packed = i / 3 % 2,
                .bias = i / 7 % 2,

@@ -1,0 +1,59 @@
+/* test_device.c: the CPU device: every kernel in the tables of both real types, memory, threads, names. */
+#include "check.h"
+
+#include "core/arena.h"
+#include "kernels/kernels.h"
+
+static void test_tables(void) {
+  const lt_device *d = lt_device_cpu();
+  CHECK_STR(d->name, "cpu");
+  CHECK(d == lt_device_cpu());
+  for (int k = 0; k < LT_KERNEL_COUNT; k++) {
+    CHECK(d->kernels[LT_F32][k] && d->kernels[LT_F64][k]);
+    CHECK(d->kernels[LT_F32][k] != d->kernels[LT_F64][k]);
+  }
+  CHECK(!d->kernels[LT_I32] && !d->kernels[LT_U8]);
+}
+
+static void test_names(void) {
+  CHECK_STR(lt_kernel_name(LT_KERNEL_gemm), "gemm");
+  CHECK_STR(lt_kernel_name(LT_KERNEL_adamw), "adamw");
+  CHECK_STR(lt_kernel_name(LT_KERNEL_COUNT), "?");
+}
+
+static void test_memory(void) {
+  const lt_device *d = lt_device_cpu();
+  static const size_t bytes[] = {0, 1, 63, 64, 100001};
+  for (int i = 0; i < 5; i++) {
+    void *p = NULL;
+    lt_error e = {0};
+    if (!CHECK_INT(d->memory_create(bytes[i], &p, &e), LT_OK)) continue;
+    CHECK(p && (uintptr_t)p % LT_ARENA_ALIGN == 0);
+    size_t set = 0;
+    for (size_t b = 0; b < bytes[i]; b++) set += ((unsigned char *)p)[b] != 0;
+    CHECK_INT(set, 0);
+    d->memory_free(p, bytes[i]);
+  }
+  void *p = NULL;
+  lt_error e = {0};
+  CHECK_INT(d->memory_create(SIZE_MAX - 5, &p, &e), LT_FAILED);
+  CHECK(e.what[0] && !p);
+}
+
+static void test_threads(void) {
+  const int threads = lt_cpu_threads();
+  CHECK(threads >= 1);
+  lt_cpu_set_threads(3);
+  CHECK_INT(lt_cpu_threads(), 3);
+  lt_cpu_set_threads(0);
+  CHECK_INT(lt_cpu_threads(), 1);
+  lt_cpu_set_threads(threads);
+}
+
+int main(void) {
+  test_tables();
+  test_names();
+  test_memory();
+  test_threads();
+  return check_done();
+}
