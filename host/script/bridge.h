@@ -28,6 +28,7 @@ struct lt_script {
   char lua_dir[1024];
   char recipe_dir[1024]; /* of a recipe state: where its `require` looks */
   lt_text traceback;
+  bool silent; /* the last error was nil */
 };
 
 /* ---- state.c ---- */
@@ -70,6 +71,7 @@ void lt_lua_open_graph(lua_State *L);
 void lt_lua_open_ops(lua_State *L);
 void lt_lua_open_data(lua_State *L);
 void lt_lua_open_program(lua_State *L);
+void lt_lua_open_recipe(lua_State *L);
 void lt_lua_open_json(lua_State *L);
 void lt_lua_open_random(lua_State *L);
 void lt_lua_open_options(lua_State *L);

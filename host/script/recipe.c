@@ -21,6 +21,7 @@ struct lt_recipe {
   lt_recipe_settings settings;
   lt_recipe_length *length;
   const char **train, **eval;
+  double seconds; /* for building */
 };
 
 /* ---- Reading the settings: a path of keys → the value at the top of the stack ---- */
@@ -202,7 +203,8 @@ lt_status lt_recipe_load(const lt_recipe_source *from, lt_recipe **out, lt_error
   lt_status st = lt_script_create(LT_SCRIPT_RECIPE, &r->script, e);
   if (st != LT_OK) goto failed;
   set_folder(r->script, from->path);
-  lt_lua_watch(r->script, "the recipe", SECONDS_COMPILE);
+  r->seconds = from->seconds > 0 ? from->seconds : SECONDS_COMPILE;
+  lt_lua_watch(r->script, "the recipe", r->seconds);
   st = lt_lua_protect(r->script, open_recipe, &c, e);
   lt_lua_unwatch(r->script);
   if (st != LT_OK) goto failed;
@@ -216,6 +218,7 @@ lt_status lt_recipe_load(const lt_recipe_source *from, lt_recipe **out, lt_error
   *out = r;
   return LT_OK;
 failed:
+  if (e && !e->where[0]) lt_error_where(e, "%s", from->path); /* a tail call has no line */
   lt_recipe_free(r);
   return st;
 }
@@ -244,7 +247,7 @@ lt_status lt_recipe_graph(void *context, lt_graph *g, lt_error *e) {
   lt_script *s = b->recipe->script;
   if (!lua_checkstack(s->L, 16)) return lt_fail(e, LT_FAILED, "the Lua stack is full");
   push_loader(s->L, b->training ? "build" : "build_eval"); /* reads of strings that exist: nothing can be raised */
-  lt_lua_watch(s, "building the graph", SECONDS_COMPILE);
+  lt_lua_watch(s, "building the graph", b->recipe->seconds);
   lt_status st = lt_lua_build(s, g, e);
   lt_lua_unwatch(s);
   return st;

@@ -14,6 +14,7 @@ typedef struct lt_recipe_source {
   int n_arg;
   const char *const *set; /* [n_set] "a.b=c" */
   int n_set;
+  double seconds; /* of processor time for reading it, or building once; 0: 5 */
 } lt_recipe_source;
 
 typedef struct lt_recipe_length { /* from `step` on, sequences have `length` tokens */

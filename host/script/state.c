@@ -60,9 +60,29 @@ void lt_lua_type(lua_State *L, const char *name, const luaL_Reg *methods, const 
 
 /* ---- Protected calls ---- */
 
+/* Runs where the error was raised. Lua's own messages begin with a file name cut to 60 bytes, or with a line of our
+** modules: both become the line of the script or recipe that is at work, whole. */
+static void place_message(lua_State *L) {
+  char where[192], cut[LUA_IDSIZE + 16];
+  lua_Debug ar;
+  size_t n = 0;
+  const char *s = lua_tostring(L, 1);
+  for (int level = 1; !n && lua_getstack(L, level, &ar); level++) {
+    if (!lua_getinfo(L, "Sl", &ar) || ar.currentline <= 0) continue;
+    n = (size_t)snprintf(cut, sizeof cut, "%s:%d: ", ar.short_src, ar.currentline);
+    if (strncmp(s, cut, n) != 0) return;
+  }
+  lt_lua_where(L, where, sizeof where);
+  if (!n || !where[0]) return;
+  lua_pushfstring(L, "%s: %s", where, s + n);
+  lua_replace(L, 1);
+}
+
 static int message_handler(lua_State *L) {
   lt_script *s = lt_lua_script(L);
+  s->silent = lua_isnil(L, 1);
   lt_text_free(&s->traceback);
+  if (lua_type(L, 1) == LUA_TSTRING) place_message(L);
   if (s->kind == LT_SCRIPT_OPEN) {
     luaL_traceback(L, L, NULL, 1);
     lt_text_add(&s->traceback, "%s", lua_tostring(L, -1));
@@ -112,6 +132,7 @@ static int open_core(lua_State *L) {
     lt_lua_open_data(L);
     lt_lua_open_json(L);
     lt_lua_open_program(L);
+    lt_lua_open_recipe(L);
   }
   lua_pushstring(L, lt_version());
   lua_setfield(L, -2, "version");
@@ -248,9 +269,13 @@ static lt_status run(lt_script *s, lua_CFunction fn, run_call *c, lt_error *e) {
 lt_status lt_script_run_file(lt_script *s, const char *path, int argc, const char *const *argv, int *status,
                              lt_error *e) {
   run_call c = {.path = path, .argc = argc, .argv = argv};
+  s->silent = false;
   lt_status st = run(s, run_file, &c, e);
   *status = c.status;
-  return st;
+  if (st == LT_OK || !s->silent) return st;
+  lt_error_clear(e); /* error(nil): how programs without os.exit say that they failed, and have said why */
+  *status = 1;
+  return LT_OK;
 }
 
 lt_status lt_script_run_text(lt_script *s, const char *text, int argc, const char *const *argv, lt_text *out,
