@@ -9,7 +9,7 @@ local schema = {}
 
 local function add(faults, path, what, more)
   local fault = { key = path, what = what }
-  for key, value in pairs(more or {}) do fault[key] = value end
+  for key, value in pairs(more or {}) do fault[key] = value or nil end -- a hint may be false
   faults[#faults + 1] = fault
 end
 

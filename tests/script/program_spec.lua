@@ -1,0 +1,135 @@
+-- program_spec.lua: lt.program: graphs compiled and stepped from a script, on one rank and on several.
+local op = lt.op
+
+local function text_table(step)
+  local tokens, labels = {}, {}
+  for row = 1, 5 do
+    tokens[row], labels[row] = {}, {}
+    for i = 1, 12 do
+      tokens[row][i] = (row * 7 + i * i) % 11
+      labels[row][i] = (i % 5 == 0 or row == 4) and -1 or (row * 7 + (i + 1) * (i + 1)) % 11
+    end
+  end
+  return lt.data.tensors { tokens = tokens, labels = labels, vocab = 11, step = step }
+end
+
+local model = lt.check(lt.nn.decoder {
+  vocab = 11, width = 16, layers = 2, heads = 4, kv_heads = 2, dropout = 0.1, chunk = 8,
+  attention = { window = { 5, false }, block = 4 },
+}, "model")
+local update = lt.check(lt.optim.adamw { lr = 0.01 }, "optim")
+
+local function decoder(options)
+  local given = { dtype = "f64", ranks = 1, seed = 5, tokens = 60, sequences = 5, length = 12, build = function(ctx)
+    lt.nn.build(ctx, model)
+    if options.backward ~= false then lt.optim.build(ctx, update) end
+  end }
+  for key, value in pairs(options) do given[key] = value end
+  return lt.program(given)
+end
+
+local function train(p, steps)
+  local losses = {}
+  p:control("lr", 0.01)
+  for step = 1, steps do
+    p:control("optim_t", step)
+    p:step(text_table(step - 1))
+    losses[step] = p:output("loss"):number()
+  end
+  return losses
+end
+
+describe("a program", function()
+  it("learns", function()
+    local p = decoder {}
+    local losses = train(p, 30)
+    assert.near(math.log(11), losses[1], 0.1)
+    assert.is_true(losses[30] < losses[1] - 0.5)
+    assert.is_true(p:output("grad_norm"):number() > 0)
+    assert.equal(30, p:at())
+  end)
+  it("gives the same bits when run twice, others for another seed", function()
+    local a, b, c = train(decoder {}, 3), train(decoder {}, 3), train(decoder { seed = 6 }, 3)
+    assert.same(a, b)
+    assert.not_equal(a[1], c[1])
+  end)
+  it("gives the same losses on 2 and 3 ranks, and in units", function()
+    local whole = train(decoder {}, 4)
+    for _, options in ipairs { { ranks = 2, mesh = { dp = 2 } }, { ranks = 3, mesh = { dp = "auto" } }, { units = 2 },
+      { ranks = 2, mesh = { dp = 2 }, units = 3 } } do
+      local other = train(decoder(options), 4)
+      for i = 1, 4 do assert.near(whole[i], other[i], 1e-10) end
+    end
+  end)
+  it("gives the same bits when layers are recomputed, in less memory", function()
+    local kept, again = decoder {}, decoder { checkpoint = "layers" }
+    assert.same(train(kept, 3), train(again, 3))
+    assert.is_true(again:memory().peak < kept:memory().peak)
+    assert.equal(2, again:memory().layers_recomputed)
+  end)
+  it("splits the work over ranks", function()
+    local p = decoder { ranks = 3, mesh = { dp = 3 } }
+    local one, ranks = decoder({}):memory(), p:memory().ranks
+    assert.equal(3, #ranks)
+    for _, r in ipairs(ranks) do
+      assert.is_true(r.arena - r.states < one.peak - one.ranks[1].states)
+      assert.is_true(r.arena >= r.live)
+    end
+  end)
+  it("evaluates without dropout, with parameters of another program", function()
+    local p, q = decoder {}, decoder { backward = false, ranks = 2, mesh = { dp = 2 } }
+    train(p, 2)
+    for _, s in ipairs(p:states()) do if s.role == "param" then q:write(s.name, p:read(s.name)) end end
+    q:step(text_table(0))
+    local first = q:output("loss"):number()
+    q:step(text_table(1)) -- another step number: other dropout masks, were there any
+    assert.equal(first, q:output("loss"):number())
+    assert.error_matches(function() q:output "grad_norm" end, "the graph has no output 'grad_norm'")
+  end)
+  it("reads, writes and binds tensors", function()
+    local p = lt.program { tokens = 4, length = 4, build = function(ctx)
+      local w = ctx:param("w", { 3 }, { init = { constant = 2 } })
+      local x = ctx:feed("x", { dtype = "real", tokens = true, d1 = 3 })
+      local y = op.mul(x, w)
+      ctx:want(x, "dx")
+      ctx:output("y", y)
+      ctx:loss(op.sum(y, { dim = -1 }))
+    end }
+    local t = lt.data.tensors { tokens = { { 0, 0, 0, 0 } } }
+    local x = lt.tensor { { 1, 2, 3 }, { 4, 5, 6 }, { 7, 8, 9 }, { 10, 11, 12 } }
+    p:bind("x", x)
+    p:step(t)
+    assert.same({ 2, 4, 6 }, p:output("y"):table()[1])
+    p:write("w", lt.tensor { 1, 0, -1 })
+    assert.same({ 1, 0, -1 }, p:read("w"):table())
+    p:step(t)
+    assert.same({ 10, 0, -12 }, p:output("y"):table()[4])
+    assert.same({ 1, 0, -1 }, p:output("dx"):table()[2])
+    assert.error_matches(function() p:bind("z", x) end, "z")
+    assert.error_matches(function() p:write("w", lt.tensor { 1 }) end, "w")
+    assert.error_matches(function() p:read "v" end, "v")
+    p:close()
+    assert.error_matches(function() p:step(t) end, "the program is closed")
+  end)
+  it("shows every stage", function()
+    local p = decoder { ranks = 2, mesh = { dp = 2 } }
+    for _, name in ipairs { "build", "differentiate", "place", "checkpoint", "lower", "order", "memory", "verify" } do
+      assert.is_true(#p:stage(name, 1) > 0, name)
+    end
+    assert.matches("all_reduce", p:stage "place")
+    assert.error_matches(function() p:stage "polish" end, "polish")
+  end)
+  it("refuses what it cannot do", function()
+    assert.error_matches(function() decoder { rank = 2 } end, "no option 'rank'; did you mean 'ranks'?")
+    assert.error_matches(function() decoder { ranks = 2, mesh = { dp = 3 } } end, "mesh")
+    assert.error_matches(function() decoder { dtype = "f16" } end, "no element type 'f16'")
+    local p = decoder { sequences = 2, tokens = 24 }
+    assert.error_matches(function() p:step(text_table(0)) end, "more tokens than was planned for")
+    assert.error_matches(function() p:control("lrr", 1) end, "lr")
+  end)
+  it("can be thrown away", function()
+    for _ = 1, 20 do decoder {} end
+    collectgarbage()
+    collectgarbage()
+  end)
+end)

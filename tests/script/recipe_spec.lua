@@ -1,0 +1,191 @@
+-- recipe_spec.lua: recipes from file to settings: arguments, --set, faults with the line, the key and a hint.
+local path = "recipe_spec_recipe.lua" -- in the folder of the tests
+
+local good = [[
+local k = lt.arg("width", 32, "of the stream")
+return {
+  data = {
+    train = "*.txt",
+    length = 64,
+  },
+  model = lt.nn.decoder {
+    vocab = 256, width = k,
+    layers = 2, heads = 4,
+    ffn = lt.nn.swiglu { hidden = 48 },
+  },
+  optim = lt.optim.adamw { lr = lt.lr.cosine { peak = 1e-3, warmup = 10 } },
+  train = { tokens = 256, steps = 100 },
+}
+]]
+
+local function open(text, args, sets)
+  local f = assert(io.open(path, "wb"))
+  f:write(text)
+  f:close()
+  return lt.recipe(path, args or {}, sets or {})
+end
+
+local function refuse(text, args, sets)
+  local ok, e = pcall(open, text, args, sets)
+  assert(not ok, "the recipe was accepted")
+  return e
+end
+
+-- `good` with one piece of text replaced.
+local function changed(from, to)
+  local at, stop = good:find(from, 1, true)
+  assert(at, "the good recipe has no " .. from)
+  return good:sub(1, at - 1) .. to .. good:sub(stop + 1)
+end
+
+local function setting(r, key)
+  for name, value in r:settings():gmatch "([^\n]-) = ([^\n]*)" do if name == key then return value end end
+end
+
+describe("a recipe", function()
+  teardown(function() os.remove(path) end)
+
+  it("is complete once it is read", function()
+    local r = open(good)
+    assert.equal("32", setting(r, "model.width"))
+    assert.equal("8", setting(r, "model.head_dim"))
+    assert.equal("4", setting(r, "model.kv_heads"))
+    assert.equal("10000", setting(r, "model.attention.rope.base"))
+    assert.equal("0.95", setting(r, "optim.beta2"))
+    assert.equal('"auto"', setting(r, "train.micro_batch"))
+    assert.equal("64", setting(r, "data.length[1][2]"))
+  end)
+  it("takes arguments, converted to what their default is", function()
+    assert.equal("64", setting(open(good, { "width=64" }), "model.width"))
+    local e = refuse(good, { "width=wide" })
+    assert.equal(2, e.code)
+    assert.same({ "width", "a number", "wide" }, { e.key, e.expected, e.got })
+  end)
+  it("refuses arguments it does not declare, and lists those it does", function()
+    local e = refuse(good, { "widht=64" })
+    assert.equal(2, e.code)
+    assert.equal("the recipe has no argument 'widht'", e.what)
+    assert.equal("one of width", e.expected)
+    assert.equal("did you mean width?", e.hint)
+  end)
+  it("is changed by --set after it has run, before it is checked", function()
+    local r = open(good, {}, { "model.width=64", "train.micro_batch=3", "dtype=f64", "model.attention.window=16" })
+    assert.equal("64", setting(r, "model.width"))
+    assert.equal("16", setting(r, "model.head_dim"))
+    assert.equal("3", setting(r, "train.micro_batch"))
+    assert.equal('"f64"', setting(r, "dtype"))
+    assert.equal("16", setting(r, "model.attention.window"))
+    local e = refuse(good, {}, { "model.layers=many" })
+    assert.same({ "--set model.layers=many", "model.layers", '"many"' }, { e.where, e.key, e.got })
+  end)
+  it("says how fast it learns", function()
+    local r = open(good)
+    assert.near(1e-4, r:lr(0), 1e-12)
+    assert.near(1e-3, r:lr(9), 1e-12)
+    assert.near(1e-4, r:lr(100), 1e-12)
+    r = open(changed("lt.lr.cosine { peak = 1e-3, warmup = 10 }", "function(step) return step / 4 end"))
+    assert.equal(0.75, r:lr(3))
+    r = open(changed("lt.lr.cosine { peak = 1e-3, warmup = 10 }", "function(step) return 'fast' end"))
+    assert.error_matches(function() r:lr(0) end, "the learning rate of step 0 is no rate")
+  end)
+  it("builds a graph whose nodes know their scope and line", function()
+    local text = open(good):graph()
+    assert.matches("forward layer 1/attention\n", text)
+    assert.matches("model%.layers%.1%.mlp%.down_proj%.weight", text)
+    assert.matches("recipe_spec_recipe%.lua:7\n", text) -- the line of lt.nn.decoder
+    assert.matches("update optimizer\n", text)
+    assert.not_matches("adamw", open(good):graph(false))
+  end)
+  it("may write its own feed-forward layer, whose lines the graph knows", function()
+    local own = changed("ffn = lt.nn.swiglu { hidden = 48 }",
+      "ffn = function(x, ctx)\n local h = ctx:linear('up', x, 40)\n" ..
+      " return ctx:linear('down', lt.op.tanh(h), x.width)\n end")
+    local text = open(own):graph()
+    assert.matches("model%.layers%.0%.mlp%.up%.weight\" f32%[40, 32%]", text)
+    assert.matches("tanh%(%%%d+%)  %-%- recipe_spec_recipe%.lua:12\n", text)
+  end)
+  it("may be a function that returns its loss", function()
+    local text = open([[return { data = { train = "x" }, optim = lt.optim.adamw { lr = 0.1 }, model = function(ctx)
+      local w = ctx:param("w", { 4 }, { init = "ones" })
+      return lt.op.sum(lt.op.square(w), { dim = -1 })
+    end }]]):graph()
+    assert.matches('parameter "w" f32%[4%]', text)
+  end)
+end)
+
+describe("a fault of a recipe", function()
+  teardown(function() os.remove(path) end)
+  local faults = { -- { from, to, line, key, what, expected, got, hint }
+    { "layers = 2", "layrs = 2", 9, "model.layrs", "there is no such key", "", "", "did you mean layers?" },
+    { "width = k", "width = 0", 8, "model.width", "is no such integer", "an integer at least 1", "0", "" },
+    { "width = k", "width = 2.5", 8, "model.width", "is no such integer", "an integer at least 1", "2.5", "" },
+    { "width = k", "width = k, norm = 'rsmnorm'", 8, "model.norm", "has no such value",
+      'one of "rmsnorm", "layernorm"', '"rsmnorm"', 'did you mean "rmsnorm"?' },
+    { "width = k", "width = 30", 7, "model.head_dim", "width is no multiple of heads, so a head's width must be given",
+      "head_dim", "width 30, heads 4", "" },
+    { "heads = 4", "heads = 4, kv_heads = 3", 9, "model.kv_heads",
+      "every kv head must serve the same number of query heads", "a divisor of 4", "3", "" },
+    { "hidden = 48", "hiden = 48", 10, "model.ffn.hiden", "there is no such key", "one of hidden", "",
+      "did you mean hidden?" },
+    { "lt.nn.swiglu { hidden = 48 }", "'swiglu'", 10, "model.ffn", "is no kind that fits here",
+      'one of "gelu", "swiglu", or a function', '"swiglu"', "" },
+    { "warmup = 10", "warmup = -1", 12, "optim.lr.warmup", "is no such integer", "an integer at least 0", "-1", "" },
+    { "steps = 100", "steps = 100 }, lenght = { 1", 13, "lenght", "there is no such key", "", "", "" },
+    { "train = \"*.txt\",", "", 3, "data.train", "is missing", "patterns of the files to learn from", "", "" },
+    { "tokens = 256", "tokens = true", 13, "train.tokens", "is no such integer", "an integer at least 1", "true", "" },
+    { "tokens = 256", "tokens = 256, micro_batch = 'all'", 13, "train.micro_batch", "is no such integer",
+      "an integer at least 1", '"all"', "" },
+    { "length = 64", "length = { { 0, 64 }, { 0, 128 } }", 5, "data.length[2][1]",
+      "the steps of a length begin at 0 and grow", "", "0", "" },
+    { "length = 64,", "length = 64, eval = 'x', hold_out = 0.1", 5, "data.hold_out", "held-out texts are given twice",
+      "eval or hold_out", "", "" },
+    { "vocab = 256", "vocab = 100", 8, "model.vocab", "text is bytes", "at least 256", "100", "" },
+    { "  model =", "  checkpoint = { budget = 'plenty' },\n  model =", 7, "checkpoint.budget", "is no size",
+      'bytes, or text like "2 GiB"', '"plenty"', "" },
+    { "  model =", "  checkpoint = 'everything',\n  model =", 7, "checkpoint.mode", "has no such value",
+      'one of "none", "layers"', '"everything"', "" },
+    { "  model =", "  layout = { mesh = { dp = 'all' } },\n  model =", 7, "layout.mesh.dp", "is no such integer",
+      "an integer at least 1", '"all"', "" },
+  }
+  for _, f in ipairs(faults) do
+    it("says: " .. f[4] .. " " .. f[5], function()
+      local e = refuse(changed(f[1], f[2]))
+      assert.equal(3, e.code)
+      assert.same({ path .. ":" .. f[3], f[4], f[5] }, { e.where, e.key, e.what })
+      if f[6] ~= "" then assert.equal(f[6], e.expected) end
+      assert.equal(f[7], e.got)
+      assert.equal(f[8], e.hint)
+    end)
+  end
+
+  it("is told where a table was made, when it is not written out in place", function()
+    local e = refuse("local m = lt.nn.decoder {\n  widht = 3 }\n" .. [[
+return { data = { train = "x" }, model = m, optim = lt.optim.adamw { lr = 1 } }]])
+    assert.equal("model.widht", e.key)
+    assert.equal(path .. ":3", e.where) -- the nearest ancestor that is written
+  end)
+  it("may be a mistake in its Lua", function()
+    local e = refuse("return {\n  model = = 3 }")
+    assert.same({ 3, path .. ":2" }, { e.code, e.where })
+    e = refuse("local x\n\nlocal y = x.z\nreturn {}")
+    assert.same({ 3, path .. ":3" }, { e.code, e.where })
+    assert.matches("attempt to index local 'x'", e.what)
+  end)
+  it("may be found while building: the operation, the line, the scope", function()
+    local r = open(changed("ffn = lt.nn.swiglu { hidden = 48 }",
+      "ffn = function(x, ctx)\n return lt.op.matmul(x,\n ctx:param('w', { 3, 5 })) + 0\n end"))
+    local ok, e = pcall(r.graph, r)
+    assert.is_false(ok)
+    assert.same({ 3, "layer 0/feed-forward" }, { e.code, e.key })
+    assert.matches(path .. ":1[12]", e.where)
+  end)
+  it("may be a function that returns no value", function()
+    local r = open(changed("lt.nn.swiglu { hidden = 48 }", "function() end"))
+    assert.error_matches(function() r:graph() end, "ffn must return a value")
+  end)
+  it("may be that there is no recipe", function()
+    local ok, e = pcall(lt.recipe, "no_such_recipe.lua")
+    assert.is_false(ok)
+    assert.same({ 4, "no_such_recipe.lua" }, { e.code, e.where })
+  end)
+end)
