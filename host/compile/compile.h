@@ -33,6 +33,7 @@ typedef struct lt_plan_options {
   int64_t budget; /* bytes of the arena a rank; 0: none */
   lt_checkpoint_kind checkpoint; /* the most that may be recomputed, as `layers` says */
   int32_t layers; /* layers recomputed, the first ones; -1: as few as the budget needs (none without one) */
+  int32_t shard;  /* of the optimizer, over data axes: 1 moments, 2 and gradients, 3 and parameters; 0 nothing */
   bool backward;  /* false: forward only, for evaluation */
   lt_data_bounds data;
   lt_machine machine; /* zeros: the defaults */
@@ -57,7 +58,8 @@ typedef struct lt_program { /* a compiled step */
 
 /* The passes. Each works on the graph in place and reports the first fault with the recipe line of its node. */
 lt_status lt_pass_differentiate(lt_graph *g, lt_error *e);
-lt_status lt_pass_place(lt_graph *g, const lt_mesh *m, lt_error *e);
+/* shard: 0, or what of a parameter is cut over its data axes: 1 moments, 2 gradients too, 3 the parameter as well. */
+lt_status lt_pass_place(lt_graph *g, const lt_mesh *m, int32_t shard, lt_error *e);
 lt_status lt_pass_checkpoint(lt_graph *g, int32_t layers, lt_error *e);
 lt_status lt_pass_lower(lt_graph *g, const lt_plan *plan, int32_t rank, lt_schedule **out, lt_error *e);
 lt_status lt_pass_order(lt_schedule *s, lt_error *e);
@@ -89,5 +91,8 @@ int64_t lt_plan_token_bound(void *plan, int32_t dp, int32_t sp, int32_t unit);
 /* Local extents of a value on a rank, as expressions. */
 void lt_plan_local(lt_graph *g, const lt_plan *plan, const lt_coords *c, lt_value v, int32_t unit,
                    lt_operand_plan *out);
+/* The same, of a value that need not be in the graph; out->value is not set. */
+void lt_plan_local_of(lt_graph *g, const lt_plan *plan, const lt_coords *c, const lt_value_info *v, int32_t unit,
+                      lt_operand_plan *out);
 
 #endif

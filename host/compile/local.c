@@ -54,9 +54,28 @@ static void local_static(lt_graph *g, const lt_plan *p, const lt_coords *c, cons
   }
 }
 
-void lt_plan_local(lt_graph *g, const lt_plan *p, const lt_coords *c, lt_value v, int32_t unit, lt_operand_plan *o) {
-  const lt_value_info *i = &g->value.at[v];
-  o->value = v;
+/* A flat value: one dimension, this rank's run of the elements that the other axes leave. */
+static void local_flat(lt_graph *g, const lt_plan *p, const lt_coords *c, const lt_value_info *v, lt_operand_plan *o) {
+  int32_t parts = 1, index = 0;
+  for (int a = 0; a < LT_AXES; a++) {
+    if (v->place.axis[a].kind != LT_FLAT) continue;
+    parts *= p->mesh.size[a];
+    index = index * p->mesh.size[a] + c->at[a];
+  }
+  if (parts == 1) return;
+  lt_size n = lt_size_const(&g->sizes, 1), one = n, zero = lt_size_const(&g->sizes, 0);
+  for (int d = 0; d < o->rank; d++) n = lt_size_binary(&g->sizes, LT_SIZE_MUL, n, o->dim[d]);
+  for (int d = 0; d < LT_MAX_RANK; d++) {
+    o->dim[d] = o->whole[d] = one;
+    o->first[d] = zero;
+  }
+  o->rank = 1;
+  o->whole[0] = n;
+  o->dim[0] = lt_size_part(&g->sizes, n, LT_FLAT_RUN, parts, index, &o->first[0]);
+}
+
+void lt_plan_local_of(lt_graph *g, const lt_plan *p, const lt_coords *c, const lt_value_info *i, int32_t unit,
+                      lt_operand_plan *o) {
   o->dtype = i->dtype;
   o->rank = i->rank;
   for (int d = 0; d < LT_MAX_RANK; d++) {
@@ -69,4 +88,11 @@ void lt_plan_local(lt_graph *g, const lt_plan *p, const lt_coords *c, lt_value v
     else
       local_static(g, p, c, i, d, o);
   }
+  local_flat(g, p, c, i, o);
+}
+
+void lt_plan_local(lt_graph *g, const lt_plan *p, const lt_coords *c, lt_value v, int32_t unit, lt_operand_plan *o) {
+  lt_value_info i = g->value.at[v];
+  lt_plan_local_of(g, p, c, &i, unit, o);
+  o->value = v;
 }

@@ -160,11 +160,12 @@ static void lower_parts(lowering *l, const lt_node *n, lt_item *it, int32_t unit
   const lt_operand_plan *in = &l->s->operand.at[it->operand], *out = in + it->n_in;
   const lt_group_plan *group = &l->s->group.at[it->group];
   int64_t in_bytes = operand_bytes(l, in), out_bytes = operand_bytes(l, out), work = 0;
-  bool exchange = n->op == &lt_op_all_to_all, gather = n->op == &lt_op_all_gather;
-  if (!exchange && !gather && n->op != &lt_op_reduce_scatter) return;
+  bool exchange = n->op == &lt_op_all_to_all, flat = n->op == &lt_op_flat_gather || n->op == &lt_op_flat_scatter;
+  bool gather = n->op == &lt_op_all_gather || n->op == &lt_op_flat_gather;
+  if (!exchange && !gather && !flat && n->op != &lt_op_reduce_scatter) return;
   if (exchange)
     work = (in_bytes + LT_ARENA_ALIGN - 1) / LT_ARENA_ALIGN * LT_ARENA_ALIGN + out_bytes;
-  else if (lt_attr_int(n, 0) > 0)
+  else if (!flat && lt_attr_int(n, 0) > 0)
     work = gather ? out_bytes : in_bytes;
   it->counts = add_counts(l, group, exchange || gather ? n->in[0] : n->out, unit);
   if (exchange) add_counts(l, group, n->out, unit);

@@ -21,7 +21,8 @@ enum {
   LT_OP_COMMIT = 2,   /* writes states that survive the step */
   LT_OP_RANDOM = 4,   /* draws random numbers from the stream named by its attribute "stream" */
   LT_OP_INTERNAL = 8, /* not callable from Lua */
-  LT_OP_CHEAP = 16    /* element-wise: recomputed before anything else */
+  LT_OP_CHEAP = 16,   /* element-wise: recomputed before anything else */
+  LT_OP_FLAT = 32     /* works on flat ranges: all operands but scalars have one shape, and order does not matter */
 };
 
 typedef struct lt_attr_def {

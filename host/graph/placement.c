@@ -10,6 +10,7 @@ const char *lt_place_text(lt_place p, char buf[12]) {
   switch (p.kind) {
   case LT_SHARDED: snprintf(buf, 12, "S%d", p.dim); break;
   case LT_PARTIAL: snprintf(buf, 12, "P(%s)", p.reduce <= LT_LSE ? reduction_names[p.reduce] : "?"); break;
+  case LT_FLAT: snprintf(buf, 12, "flat"); break;
   default: snprintf(buf, 12, "R"); break;
   }
   return buf;

@@ -9,8 +9,12 @@
 typedef enum lt_place_kind {
   LT_REPLICATED, /* every rank of the axis holds all of it, the same bits */
   LT_SHARDED,    /* along dimension `dim` */
-  LT_PARTIAL     /* the value is the reduction of what the ranks hold */
+  LT_PARTIAL,    /* the value is the reduction of what the ranks hold */
+  LT_FLAT        /* a contiguous range, in runs of LT_FLAT_RUN elements, of what other axes leave of it, flattened; all
+                    flat axes of a value share it as one, outer axes slower; a shard of the optimizer */
 } lt_place_kind;
+
+#define LT_FLAT_RUN 64
 
 typedef enum lt_reduction { LT_SUM, LT_MAX, LT_LSE } lt_reduction;
 
@@ -27,11 +31,12 @@ typedef struct lt_placement {
 static inline lt_place lt_place_r(void) { return (lt_place){LT_REPLICATED, 0, 0}; }
 static inline lt_place lt_place_s(int dim) { return (lt_place){LT_SHARDED, (int8_t)dim, 0}; }
 static inline lt_place lt_place_p(lt_reduction r) { return (lt_place){LT_PARTIAL, 0, (uint8_t)r}; }
+static inline lt_place lt_place_flat(void) { return (lt_place){LT_FLAT, 0, 0}; }
 static inline int lt_place_equal(lt_place a, lt_place b) {
   return a.kind == b.kind && a.dim == b.dim && a.reduce == b.reduce;
 }
 
-/* "R", "S0", "P(sum)"; returns buf. */
+/* "R", "S0", "P(sum)", "flat"; returns buf. */
 const char *lt_place_text(lt_place p, char buf[12]);
 /* "dp_o:S0 tp:P(sum)": axes of size one and replicated axes are left out; "R" if nothing is left. */
 void lt_placement_print(const lt_placement *p, const lt_mesh *m, lt_text *out);

@@ -10,10 +10,9 @@
 #define ROUND(bytes) (((bytes) + LT_ARENA_ALIGN - 1) / LT_ARENA_ALIGN * LT_ARENA_ALIGN)
 
 static lt_transfer_kind kind_of(const lt_node *n) {
-  return n->op == &lt_op_all_reduce       ? LT_ALL_REDUCE
-         : n->op == &lt_op_reduce_scatter ? LT_REDUCE_SCATTER
-         : n->op == &lt_op_all_gather     ? LT_ALL_GATHER
-                                          : LT_ALL_TO_ALL;
+  if (n->op == &lt_op_all_reduce) return LT_ALL_REDUCE;
+  if (n->op == &lt_op_reduce_scatter || n->op == &lt_op_flat_scatter) return LT_REDUCE_SCATTER;
+  return n->op == &lt_op_all_to_all ? LT_ALL_TO_ALL : LT_ALL_GATHER;
 }
 
 /* The reduction of the partial value it takes. */

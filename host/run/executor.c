@@ -2,7 +2,7 @@
 ** A step allocates nothing and takes no lock: what it writes to was sized by the schedule when the executor was made. */
 #include "run/inside.h"
 
-#include "graph/op.h"
+#include "graph/ops/table.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -85,7 +85,7 @@ static lt_status prepare_item(lt_executor *x, int32_t item, lt_error *e) {
     return LT_OK;
   }
   case LT_ITEM_COLLECTIVE:
-    r->dim = attr_number(n, "dim");
+    r->dim = n->op == &lt_op_flat_gather || n->op == &lt_op_flat_scatter ? 0 : attr_number(n, "dim");
     if (r->dim < 0) r->dim = attr_number(n, "to");
     r->other = attr_number(n, "from");
     return lt_check_collective(x, item, e);

@@ -16,6 +16,8 @@ typedef struct lt_binding { /* a feed or output of the graph, by name */
 
 typedef struct lt_state_part { /* a state's local part on a rank */
   int64_t first[LT_MAX_RANK], count[LT_MAX_RANK];
+  bool flat; /* of the block above, flattened, this rank holds `run` elements from `start` on */
+  int64_t start, run;
 } lt_state_part;
 
 struct lt_session {

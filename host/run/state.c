@@ -6,9 +6,32 @@
 #include "core/rng.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 static lt_state_part *part_of(const lt_session *s, int32_t rank, int32_t state) {
   return &s->part[(int64_t)rank * lt_session_graph(s)->state.n + state];
+}
+
+/* The block of a state on a rank, and the run of it where the optimizer's shards cut it further. */
+static void find_part(lt_session *s, const lt_coords *c, int32_t state, lt_state_part *p) {
+  lt_graph *g = s->program->graph;
+  lt_value_info v = g->value.at[g->state.at[state].held];
+  lt_operand_plan run = {0}, block = {0};
+  lt_plan_local_of(g, &s->program->plan, c, &v, 0, &run);
+  for (int a = 0; a < LT_AXES; a++) {
+    if (v.place.axis[a].kind != LT_FLAT) continue;
+    v.place.axis[a] = lt_place_r();
+    p->flat = true;
+  }
+  lt_plan_local_of(g, &s->program->plan, c, &v, 0, &block);
+  for (int d = 0; d < block.rank; d++) {
+    p->first[d] = lt_size_value(&g->sizes, block.first[d]);
+    p->count[d] = lt_size_value(&g->sizes, block.dim[d]);
+  }
+  if (!p->flat) return;
+  p->start = lt_size_value(&g->sizes, run.first[0]);
+  p->run = lt_size_value(&g->sizes, run.dim[0]);
 }
 
 lt_status lt_states_create(lt_session *s, lt_error *e) {
@@ -20,12 +43,7 @@ lt_status lt_states_create(lt_session *s, lt_error *e) {
   for (int32_t r = 0; r < s->world; r++) {
     lt_coords c = lt_mesh_coords(s->mesh, r);
     for (int32_t i = 0; i < g->state.n; i++) {
-      lt_operand_plan o = {0};
-      lt_plan_local(g, &s->program->plan, &c, g->state.at[i].held, 0, &o);
-      for (int d = 0; d < o.rank; d++) {
-        part_of(s, r, i)->first[d] = lt_size_value(&g->sizes, o.first[d]);
-        part_of(s, r, i)->count[d] = lt_size_value(&g->sizes, o.dim[d]);
-      }
+      find_part(s, &c, i, part_of(s, r, i));
     }
   }
   return g->sizes.failed ? lt_fail_memory(e, 64, "the sizes of states") : LT_OK;
@@ -55,10 +73,15 @@ static void whole_dims(const lt_session *s, int32_t state, int64_t *dim) {
   for (int d = 0; d < g->state.at[state].rank; d++) dim[d] = lt_size_value(&g->sizes, g->state.at[state].dim[d].size);
 }
 
-static int64_t part_elements(const lt_session *s, int32_t state, const lt_state_part *p) {
+static int64_t block_elements(const lt_session *s, int32_t state, const lt_state_part *p) {
   int64_t n = 1;
   for (int d = 0; d < lt_session_graph(s)->state.at[state].rank; d++) n *= p->count[d];
   return n;
+}
+
+/* Elements a rank holds. */
+static int64_t part_elements(const lt_session *s, int32_t state, const lt_state_part *p) {
+  return p->flat ? p->run : block_elements(s, state, p);
 }
 
 /* A part's memory and where it lies in the whole, as boxes of equal extent. */
@@ -95,7 +118,7 @@ static void draw_part(const lt_session *s, int32_t state, const lt_state_part *p
   int64_t whole[LT_MAX_RANK], n = part_elements(s, state, p);
   whole_dims(s, state, whole);
   for (int64_t i = 0; i < n; i++) {
-    int64_t rest = i, at = 0, stride = 1;
+    int64_t rest = p->flat ? p->start + i : i, at = 0, stride = 1;
     for (int d = st->rank - 1; d >= 0; d--) {
       at += (p->first[d] + rest % p->count[d]) * stride;
       rest /= p->count[d];
@@ -158,6 +181,24 @@ static lt_status compare_replica(const lt_session *s, int32_t rank, int32_t owne
   return status;
 }
 
+/* Shards of a block end to end, from or to all the ranks that share it with `rank`, the first of them. */
+static void move_shards(const lt_session *s, int32_t rank, int32_t state, char *block, bool to_shards) {
+  size_t size = lt_dtype_bytes(lt_session_graph(s)->state.at[state].dtype);
+  for (int32_t r = 0; r < s->world; r++) {
+    const lt_state_part *p = part_of(s, r, state);
+    char *shard = lt_executor_state(s->executor[r], state), *there = block + (size_t)p->start * size;
+    if (first_with(s, r, state, LT_FLAT) != rank || !shard || !p->run) continue;
+    memcpy(to_shards ? shard : there, to_shards ? there : shard, (size_t)p->run * size);
+  }
+}
+
+/* A whole block for the shards of a flat state; the caller frees it. */
+static lt_status shard_block(const lt_session *s, int32_t rank, int32_t state, lt_box *local, lt_error *e) {
+  size_t n = (size_t)block_elements(s, state, part_of(s, rank, state));
+  local->data = calloc(n ? n : 1, lt_dtype_bytes(local->dtype));
+  return local->data ? LT_OK : lt_fail_memory(e, n, "the shards of a state");
+}
+
 static lt_status gather(const lt_session *s, int32_t state, lt_tensor *t, lt_error *e) {
   lt_reduction reduce = LT_SUM;
   for (int a = 0; a < LT_AXES; a++)
@@ -171,13 +212,20 @@ static lt_status gather(const lt_session *s, int32_t state, lt_tensor *t, lt_err
       if (status) return status;
       continue;
     }
+    if (first_with(s, rank, state, LT_FLAT) != rank) continue;
     part_boxes(s, rank, state, t, &local, &whole);
-    bool first = first_with(s, rank, state, LT_PARTIAL) == rank;
+    bool first = first_with(s, rank, state, LT_PARTIAL) == rank, flat = part_of(s, rank, state)->flat;
+    if (flat) {
+      lt_status status = shard_block(s, rank, state, &local, e);
+      if (status) return status;
+      move_shards(s, rank, state, local.data, false);
+    }
     if (local.data)
       lt_box_move(&whole, &local, t->rank, part_of(s, rank, state)->count,
                   first              ? LT_BOX_COPY
                   : reduce == LT_MAX ? LT_BOX_MAX
                                      : LT_BOX_ADD);
+    if (flat) free(local.data);
   }
   return LT_OK;
 }
@@ -195,7 +243,7 @@ lt_status lt_session_read(lt_session *s, const char *name, lt_tensor **out, lt_e
   lt_status status = find_state(s, name, &state, e);
   if (status) return status;
   const lt_state *st = &lt_session_graph(s)->state.at[state];
-  lt_state_part all = {{0}, {0}};
+  lt_state_part all = {.flat = false};
   lt_tensor *t;
   whole_dims(s, state, all.count);
   status = lt_tensor_create(st->dtype, st->rank, all.count, &t, e);
@@ -247,8 +295,13 @@ lt_status lt_session_write(lt_session *s, const char *name, const lt_tensor *t, 
   for (int32_t r = 0; r < s->world; r++) {
     lt_box local, whole;
     part_boxes(s, r, state, t, &local, &whole);
-    if (!local.data) continue;
-    if (first_with(s, r, state, LT_PARTIAL) == r)
+    if (!local.data || first_with(s, r, state, LT_FLAT) != r) continue;
+    if (part_of(s, r, state)->flat) {
+      if ((status = shard_block(s, r, state, &local, e))) return status;
+      lt_box_move(&local, &whole, st->rank, part_of(s, r, state)->count, LT_BOX_COPY);
+      move_shards(s, r, state, local.data, true);
+      free(local.data);
+    } else if (first_with(s, r, state, LT_PARTIAL) == r)
       lt_box_move(&local, &whole, st->rank, part_of(s, r, state)->count, LT_BOX_COPY);
     else
       memset(local.data, 0, (size_t)part_elements(s, state, part_of(s, r, state)) * lt_dtype_bytes(st->dtype));

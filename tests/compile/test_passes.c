@@ -103,7 +103,7 @@ static void test_place_tp(void) {
   CHECK_INT(lt_graph_create(LT_F64, 18, &g, &e), LT_OK);
   CHECK_INT(net_build(&net, g, &e), LT_OK);
   CHECK_INT(lt_pass_differentiate(g, &e), LT_OK);
-  if (!CHECK_INT(lt_pass_place(g, &m, &e), LT_OK)) fprintf(stderr, "%s (%s) %s\n", e.what, e.key, e.hint);
+  if (!CHECK_INT(lt_pass_place(g, &m, 0, &e), LT_OK)) fprintf(stderr, "%s (%s) %s\n", e.what, e.key, e.hint);
   /* Row products are reduce-scattered to rows of tokens, gathered again before the next column product (the first finds
   ** its input replicated); only the loss is all-reduced. Backward is the mirror image. */
   CHECK_INT(count_ops(g, &lt_op_reduce_scatter, LT_FORWARD), 2);

@@ -33,7 +33,7 @@ static const int8_t alias[] = {0};
 const lt_op lt_op_accumulate = {
     .name = "accumulate",
     .kind = LT_OP_KERNEL,
-    .flags = LT_OP_INTERNAL,
+    .flags = LT_OP_INTERNAL | LT_OP_FLAT,
     .min_in = 2,
     .max_in = 2,
     .doc = "acc = acc + x over the units of a step; acc = x in the first",

@@ -39,3 +39,5 @@ COLLECTIVE_OP(all_reduce, NULL, 0, "partial to replicated: every rank receives t
 COLLECTIVE_OP(reduce_scatter, scatter_attrs, 1, "partial to sharded: every rank receives its part of the reduction")
 COLLECTIVE_OP(all_gather, gather_attrs, 1, "sharded to replicated: every rank receives all parts")
 COLLECTIVE_OP(all_to_all, exchange_attrs, 2, "sharded along one dimension to sharded along another")
+COLLECTIVE_OP(flat_scatter, NULL, 0, "partial to flat: every rank receives its range of the flattened reduction")
+COLLECTIVE_OP(flat_gather, NULL, 0, "flat to replicated: every rank receives all ranges")

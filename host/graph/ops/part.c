@@ -1,6 +1,6 @@
 /* part.c: changes of placement that need no communication, inserted by the place pass.
 ** shard_of: replicated to sharded, each rank copies its own part. partial_of: replicated to partial, the first rank of
-** the group keeps the value and the others hold zeros (not x times zero: NaN would stay NaN). */
+** the group keeps the value and the others hold zeros (not x times zero: NaN would stay NaN). flat_of: replicated to a rank's range, flattened. */
 #include "graph/ops/shared.h"
 
 static const lt_attr_def shard_attrs[] = {
@@ -66,4 +66,28 @@ const lt_op lt_op_partial_of = {
     .kernel = LT_KERNEL_concat,
     .args_bytes = sizeof(lt_concat_args),
     .fill = partial_fill,
+};
+
+static void flat_fill(const lt_call *c, void *args) {
+  lt_copy_args *p = args;
+  const lt_operand *x = &c->in[0], *y = &c->out[0];
+  size_t bytes = lt_dtype_bytes(x->dtype);
+  p->x = x->data ? (const char *)x->data + (size_t)y->first[0] * bytes : NULL;
+  p->y = y->data;
+  p->bytes = (int32_t)bytes;
+  lt_strides(y, NULL, p->dim, p->stride_y);
+  lt_strides(y, NULL, NULL, p->stride_x);
+}
+
+const lt_op lt_op_flat_of = {
+    .name = "flat_of",
+    .kind = LT_OP_KERNEL,
+    .flags = LT_OP_INTERNAL | LT_OP_CHEAP,
+    .min_in = 1,
+    .max_in = 1,
+    .doc = "replicated to flat: a rank's own range of the flattened value",
+    .shape = partial_shape,
+    .kernel = LT_KERNEL_copy,
+    .args_bytes = sizeof(lt_copy_args),
+    .fill = flat_fill,
 };

@@ -40,6 +40,7 @@ static void fill(const lt_call *c, void *args) {
 const lt_op lt_op_sumsq = {
     .name = "sumsq",
     .kind = LT_OP_KERNEL,
+    .flags = LT_OP_FLAT,
     .min_in = 1,
     .max_in = 1,
     .inputs = "x",
