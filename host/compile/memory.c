@@ -134,6 +134,8 @@ static void place_states(lt_schedule *s) {
   }
   for (int32_t b = 0; b < s->buffer.n; b++)
     if (s->buffer.at[b].state != LT_NONE && s->buffer.at[b].offset < 0) place_state(s, b);
+  for (int32_t b = 0; b < s->buffer.n; b++) /* an empty buffer lies anywhere */
+    if (s->buffer.at[b].state == LT_NONE) s->buffer.at[b].offset = s->state_bytes;
 }
 
 lt_status lt_pass_memory(lt_schedule *s, lt_error *e) {
