@@ -55,7 +55,8 @@ typedef struct lt_item {
   int32_t work;         /* buffer of scratch memory, LT_NONE */
   int64_t args;         /* offset of the argument struct in the executor's block, -1 */
   int32_t group;        /* COLLECTIVE: index into group */
-  int32_t counts;       /* COLLECTIVE over sharded parts: first of n size expressions in `count`, LT_NONE */
+  int32_t counts;       /* COLLECTIVE over sharded parts: first of n size expressions in `count`, what each member holds
+                           (all_to_all: 2n, of its input, then of its output); LT_NONE */
   int32_t wait, n_wait; /* items of other lanes that must have ended: wait[wait … + n_wait) */
   double flops, bytes;  /* predicted, at the bound */
   double seconds;       /* predicted */

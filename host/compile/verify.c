@@ -3,6 +3,7 @@
 ** the same order with the same size expressions on all members, and no cycle of waits. */
 #include "compile/compile.h"
 #include "core/arena.h"
+#include "graph/ops/table.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -137,7 +138,8 @@ static bool same_collective(const lt_schedule *a, const lt_item *x, const lt_sch
   if (x->node != y->node || x->unit != y->unit || g->n != h->n) return false;
   if (memcmp(g->rank, h->rank, sizeof *g->rank * (size_t)g->n)) return false;
   if ((x->counts == LT_NONE) != (y->counts == LT_NONE)) return false;
-  for (int32_t k = 0; x->counts != LT_NONE && k < g->n; k++)
+  int32_t counts = a->graph->node.at[x->node].op == &lt_op_all_to_all ? 2 * g->n : g->n;
+  for (int32_t k = 0; x->counts != LT_NONE && k < counts; k++)
     if (a->count.at[x->counts + k] != b->count.at[y->counts + k]) return false;
   if (x->counts != LT_NONE) return true; /* local extents may differ: the counts say how */
   if (x->n_in != y->n_in) return false;

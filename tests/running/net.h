@@ -20,9 +20,10 @@ typedef struct net {
   int layers;
   bool decisions, train, outputs;
   double clip;
+  bool tp; /* weights are cut on the tp axis: columns, then rows; the embedding along its vocabulary */
 } net;
 
-static lt_value net_feed(lt_graph *g, const char *name, const char *dtype, bool tokens) {
+static inline lt_value net_feed(lt_graph *g, const char *name, const char *dtype, bool tokens) {
   lt_attr *a = lt_attr_defaults(g, &lt_op_feed);
   lt_attr_set_text(g, &lt_op_feed, a, "name", name);
   lt_attr_set_text(g, &lt_op_feed, a, "dtype", dtype);
@@ -30,13 +31,14 @@ static lt_value net_feed(lt_graph *g, const char *name, const char *dtype, bool 
   return lt_emit(g, &lt_op_feed, 0, NULL, a);
 }
 
-static void net_output(lt_graph *g, lt_value v, const char *name) {
+static inline void net_output(lt_graph *g, lt_value v, const char *name) {
   lt_attr *a = lt_attr_defaults(g, &lt_op_output);
   lt_attr_set_text(g, &lt_op_output, a, "name", name);
   lt_emit_1(g, &lt_op_output, v, a);
 }
 
-static lt_value net_param(lt_graph *g, const char *prefix, const char *name, int64_t out, int64_t in) {
+static inline lt_value net_param(lt_graph *g, const char *prefix, const char *name, int64_t out, int64_t in,
+                                 int tp_dim) {
   char full[64];
   snprintf(full, sizeof full, "%s%s", prefix, name);
   lt_dim dim[] = {lt_dim_static(g, out, 1), lt_dim_static(g, in, 1)};
@@ -45,25 +47,26 @@ static lt_value net_param(lt_graph *g, const char *prefix, const char *name, int
   g->state.at[s].init = LT_INIT_NORMAL;
   g->state.at[s].a = 0.5;
   g->state.at[s].trainable = true;
+  g->state.at[s].tp_dim = tp_dim;
   return lt_graph_read(g, s);
 }
 
-static lt_value net_linear(lt_graph *g, lt_value x, lt_value w) {
+static inline lt_value net_linear(lt_graph *g, lt_value x, lt_value w) {
   lt_attr *a = lt_attr_defaults(g, &lt_op_matmul);
   lt_attr_set_number(&lt_op_matmul, a, "trans_b", 1);
   return lt_emit_2(g, &lt_op_matmul, x, w, a);
 }
 
-static lt_value net_layer(lt_graph *g, const net *n, int layer, lt_value x) {
+static inline lt_value net_layer(lt_graph *g, const net *n, int layer, lt_value x) {
   char scope[32], prefix[32];
   snprintf(scope, sizeof scope, "layer %d", layer);
   snprintf(prefix, sizeof prefix, "layer %d/", layer);
   lt_graph_set_scope(g, scope);
-  lt_value h = net_linear(g, x, net_param(g, prefix, "up", HIDDEN, WIDTH));
+  lt_value h = net_linear(g, x, net_param(g, prefix, "up", HIDDEN, WIDTH, n->tp ? 0 : LT_NONE));
   h = lt_emit_1(g, &lt_op_tanh, h, NULL);
-  h = net_linear(g, h, net_param(g, prefix, "down", WIDTH, HIDDEN));
+  h = net_linear(g, h, net_param(g, prefix, "down", WIDTH, HIDDEN, n->tp ? 1 : LT_NONE));
   if (n->decisions) {
-    lt_value score = net_linear(g, x, net_param(g, prefix, "router", CHOICES, WIDTH));
+    lt_value score = net_linear(g, x, net_param(g, prefix, "router", CHOICES, WIDTH, LT_NONE));
     lt_attr *a = lt_attr_defaults(g, &lt_op_top_k);
     lt_attr_set_number(&lt_op_top_k, a, "k", 1);
     lt_value index = lt_emit_1(g, &lt_op_top_k, score, a);
@@ -77,7 +80,7 @@ static lt_value net_layer(lt_graph *g, const net *n, int layer, lt_value x) {
   return lt_emit_2(g, &lt_op_add, x, h, NULL);
 }
 
-static void net_update(lt_graph *g, const net *n) {
+static inline void net_update(lt_graph *g, const net *n) {
   lt_value square[32];
   int count = 0;
   int64_t states = g->state.n; /* gradients and moments are added while we go */
@@ -109,13 +112,14 @@ static void net_update(lt_graph *g, const net *n) {
   }
 }
 
-static lt_status net_build(void *context, lt_graph *g, lt_error *e) {
+static inline lt_status net_build(void *context, lt_graph *g, lt_error *e) {
   const net *n = context;
   lt_value token = net_feed(g, "token", "i32", true);
-  lt_value x = lt_emit_2(g, &lt_op_embedding, token, net_param(g, "", "embedding", VOCAB, WIDTH), NULL);
+  lt_value x =
+      lt_emit_2(g, &lt_op_embedding, token, net_param(g, "", "embedding", VOCAB, WIDTH, n->tp ? 0 : LT_NONE), NULL);
   for (int i = 0; i < n->layers; i++) x = net_layer(g, n, i, x);
   lt_graph_set_scope(g, "head");
-  lt_value in[] = {x, net_param(g, "", "head", VOCAB, WIDTH), net_feed(g, "label", "i32", true),
+  lt_value in[] = {x, net_param(g, "", "head", VOCAB, WIDTH, LT_NONE), net_feed(g, "label", "i32", true),
                    net_feed(g, "weight", "f32", true), net_feed(g, "loss_scale", "real", false)};
   g->loss = lt_emit(g, &lt_op_cross_entropy, 5, in, NULL);
   net_output(g, g->loss, "loss");
@@ -132,13 +136,13 @@ static lt_status net_build(void *context, lt_graph *g, lt_error *e) {
 
 /* ---- Steps ---- */
 
-static uint32_t net_random(uint64_t *state) {
+static inline uint32_t net_random(uint64_t *state) {
   *state = *state * 6364136223846793005u + 1442695040888963407u;
   return (uint32_t)(*state >> 33);
 }
 
 /* A step of `sequences` sequences of the given lengths, one document each, some tokens not counted. */
-static lt_step_table *net_step(const int64_t *length, int64_t sequences, uint64_t seed) {
+static inline lt_step_table *net_step(const int64_t *length, int64_t sequences, uint64_t seed) {
   int64_t tokens = 0;
   lt_step_table *t = NULL;
   lt_error e = {0};
@@ -161,16 +165,15 @@ static lt_step_table *net_step(const int64_t *length, int64_t sequences, uint64_
   return t;
 }
 
-static lt_session *net_session(const net *n, lt_dtype real, int32_t dp, int32_t units, uint64_t seed) {
-  lt_plan_options o = {.world = dp, .units = units, .backward = n->train};
-  o.mesh.dp = dp;
+static inline lt_session *net_session_on(const net *n, lt_dtype real, const lt_mesh_spec *mesh, int32_t world,
+                                         int32_t units, uint64_t seed) {
+  lt_plan_options o = {.mesh = *mesh, .world = world, .units = units, .backward = n->train};
   o.data = (lt_data_bounds){.tokens = 96, .sequences = 8, .length = 24, .block = 4};
   lt_program *p = NULL;
   lt_session *s = NULL;
   lt_error e = {0};
   char text[1024];
-  if (lt_compile(real, net_build, (void *)n, &o, -1, &p, &e) ||
-      lt_session_create(p, seed, lt_device_cpu(), &s, &e)) {
+  if (lt_compile(real, net_build, (void *)n, &o, -1, &p, &e) || lt_session_create(p, seed, lt_device_cpu(), &s, &e)) {
     lt_error_format(&e, text, sizeof text);
     fprintf(stderr, "%s\n", text);
     exit(1);
@@ -178,7 +181,12 @@ static lt_session *net_session(const net *n, lt_dtype real, int32_t dp, int32_t 
   return s;
 }
 
-static int net_ok(lt_status status, const lt_error *e) {
+static inline lt_session *net_session(const net *n, lt_dtype real, int32_t dp, int32_t units, uint64_t seed) {
+  lt_mesh_spec mesh = {.dp = dp};
+  return net_session_on(n, real, &mesh, dp, units, seed);
+}
+
+static inline int net_ok(lt_status status, const lt_error *e) {
   char text[1024];
   if (status) {
     lt_error_format(e, text, sizeof text);
@@ -187,7 +195,7 @@ static int net_ok(lt_status status, const lt_error *e) {
   return status == LT_OK;
 }
 
-static double net_scalar(lt_session *s, const char *output) {
+static inline double net_scalar(lt_session *s, const char *output) {
   const lt_tensor *t = lt_session_output(s, output);
   return t ? lt_dtype_load(t->dtype, t->data, 0) : NAN;
 }
