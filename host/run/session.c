@@ -63,7 +63,7 @@ lt_status lt_session_create(lt_program *p, uint64_t seed, const lt_device *d, lt
   s->program = p;
   s->mesh = &p->plan.mesh;
   s->world = p->plan.mesh.world;
-  s->seed = seed;
+  s->seed = s->order = seed;
   status = create(s, d, e);
   if (status)
     lt_session_free(s);
@@ -93,6 +93,7 @@ void lt_session_free(lt_session *s) {
 const lt_program *lt_session_program(const lt_session *s) { return s->program; }
 int64_t lt_session_steps(const lt_session *s) { return s->step; }
 void lt_session_set_steps(lt_session *s, int64_t step) { s->step = step; }
+void lt_session_shuffle(lt_session *s, uint64_t order) { s->order = order; }
 lt_executor *lt_session_executor(lt_session *s, int32_t rank) {
   return rank >= 0 && rank < s->world ? s->executor[rank] : NULL;
 }
@@ -149,7 +150,7 @@ static lt_status deadlock(const lt_session *s, lt_error *e) {
 /* From a random (rank, lane) on, the first that is ready runs one item; again, until all are done. */
 static lt_status drive(lt_session *s, lt_error *e) {
   uint32_t n = (uint32_t)s->world * LT_LANES;
-  uint64_t random = s->seed ^ (uint64_t)s->step << 20;
+  uint64_t random = s->order ^ (uint64_t)s->step << 20;
   for (;;) {
     uint32_t start = (uint32_t)(next_random(&random) >> 32) % n, done = 0;
     lt_progress progress = LT_BLOCKED;

@@ -28,6 +28,8 @@ const lt_tensor *lt_session_output(lt_session *s, const char *name);
 ** leaves the session as it was; a failure inside the step is final: every later step returns the same error. When no
 ** rank can go on the error lists what each waits for. */
 lt_status lt_session_step(lt_session *s, const lt_step_table *t, lt_error *e);
+/* Another order in which the ranks of the process take turns; nothing may depend on it. */
+void lt_session_shuffle(lt_session *s, uint64_t order);
 /* Did the last step change the states that survive it? Not when its output "grad_norm" was not finite. */
 bool lt_session_applied(const lt_session *s);
 int64_t lt_session_steps(const lt_session *s); /* number of the next step */

@@ -23,7 +23,7 @@ typedef struct lt_state_part { /* a state's local part on a rank */
 struct lt_session {
   lt_program *program;
   const lt_mesh *mesh;
-  uint64_t seed;
+  uint64_t seed, order;
   int64_t step;
   int32_t world;
   lt_comm **comm;

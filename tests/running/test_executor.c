@@ -235,6 +235,38 @@ static void test_carry(void) {
   }
 }
 
+/* A partial state: its first holder has the value, reading adds the parts up, accumulation adds to each. */
+static void test_partial_state(int32_t ranks) {
+  bench b = open_bench(LT_DP_O, ranks, 2, LT_F64);
+  lt_dim dim = lt_dim_static(b.g, 3, 1);
+  int32_t state = lt_graph_state(b.g, "acc", LT_F64, 1, &dim, LT_ROLE_GRAD);
+  b.g->state.at[state].init = LT_INIT_CONSTANT;
+  b.g->state.at[state].a = 1.5;
+  lt_value acc = lt_graph_read(b.g, state);
+  place(&b, acc, lt_place_p(LT_SUM));
+  acc = lt_emit_2(b.g, &lt_op_accumulate, acc, feed(&b, "x", "real", false, 3, 0, 1, lt_place_p(LT_SUM)), NULL);
+  place(&b, acc, lt_place_p(LT_SUM));
+  lt_session *s = close_bench(&b);
+  lt_step_table *t = net_step(uneven, 4, 3);
+  lt_tensor *x = tensor(LT_F64, 1, 3, 0, 0), *y = NULL;
+  lt_error e = {0};
+  CHECK(lt_session_bind(s, "x", x, &e) == LT_OK);
+  CHECK(net_ok(lt_session_read(s, "acc", &y, &e), &e));
+  for (int i = 0; i < 3; i++) CHECK_NEAR(((double *)y->data)[i], 1.5, 0);
+  lt_tensor_free(y);
+  CHECK(net_ok(lt_session_write(s, "acc", x, &e), &e));
+  CHECK(net_ok(lt_session_read(s, "acc", &y, &e), &e));
+  CHECK(!memcmp(y->data, x->data, 3 * sizeof(double)));
+  lt_tensor_free(y);
+  step(s, t); /* poisons states too: the first unit overwrites, the second adds */
+  CHECK(net_ok(lt_session_read(s, "acc", &y, &e), &e));
+  for (int i = 0; i < 3; i++) CHECK_NEAR(((double *)y->data)[i], 2 * ranks * ((double *)x->data)[i], 0);
+  lt_tensor_free(y);
+  lt_tensor_free(x);
+  lt_step_table_free(t);
+  lt_session_free(s);
+}
+
 /* ---- Schedules that cannot end ---- */
 
 static lt_session *reducing(int32_t ranks) {
@@ -323,7 +355,7 @@ int main(void) {
       test_collectives(LT_DP_O, ranks, dim, 3, 2);
       test_collectives(LT_SP_O, ranks, dim, 3, 2);
     }
-  for (int32_t ranks = 1; ranks <= 4; ranks++) test_static(ranks);
+  for (int32_t ranks = 1; ranks <= 4; ranks++) test_static(ranks), test_partial_state(ranks);
   test_carry();
   test_deadlock();
   test_cycle();

@@ -31,13 +31,15 @@ static void read_state(lt_session *s, const char *name, double *out, int64_t n) 
 }
 
 /* poison: everything of the arenas but the states is NaN before each step. */
-static void run(const net *n, lt_dtype real, int32_t dp, int32_t units, uint64_t order, bool poison, result *out) {
-  lt_session *s = net_session(n, real, dp, units, 5);
+static void run_on(const net *n, lt_dtype real, const lt_mesh_spec *mesh, int32_t units, uint64_t order, bool poison,
+                   result *out) {
+  int32_t world = mesh->dp * mesh->sp * mesh->tp;
+  lt_session *s = net_session_on(n, real, mesh, world, units, 5);
   lt_error e = {0};
-  (void)order;
+  lt_session_shuffle(s, order);
   for (int i = 0; i < STEPS; i++) {
     lt_step_table *t = step_table(i);
-    for (int32_t r = 0; r < dp && poison; r++) {
+    for (int32_t r = 0; r < world && poison; r++) {
       lt_arena *a = lt_executor_arena(lt_session_executor(s, r));
       size_t states = (size_t)lt_session_program(s)->schedule[r]->state_bytes;
       lt_arena_poison(a, states, a->bytes - states);
@@ -57,6 +59,11 @@ static void run(const net *n, lt_dtype real, int32_t dp, int32_t units, uint64_t
   lt_session_free(s);
 }
 
+static void run(const net *n, lt_dtype real, int32_t dp, int32_t units, uint64_t order, bool poison, result *out) {
+  lt_mesh_spec mesh = {.dp = dp, .sp = 1, .tp = 1};
+  run_on(n, real, &mesh, units, order, poison, out);
+}
+
 static void compare(const double *a, const double *b, int64_t n, double tol) {
   double largest = 0, off = 0;
   for (int64_t i = 0; i < n; i++) {
@@ -65,6 +72,14 @@ static void compare(const double *a, const double *b, int64_t n, double tol) {
   }
   CHECK(largest > 0); /* two dead runs agree too */
   CHECK_NEAR(off, 0, tol * largest);
+}
+
+static void compare_results(const result *a, const result *b, double tol) {
+  compare(a->loss, b->loss, STEPS, tol);
+  compare(a->norm, b->norm, STEPS, tol);
+  compare(a->grad, b->grad, VOCAB * WIDTH, tol);
+  compare(a->embedding, b->embedding, VOCAB * WIDTH, tol);
+  compare(a->up, b->up, HIDDEN * WIDTH, tol);
 }
 
 static void test_layouts(const net *n, lt_dtype real, double tol) {
@@ -76,22 +91,34 @@ static void test_layouts(const net *n, lt_dtype real, double tol) {
   CHECK_NEAR(one.norm[3], 0, 0);
   for (size_t k = 0; k < sizeof dp / sizeof dp[0]; k++) {
     run(n, real, dp[k], units[k], 0, false, &other);
-    compare(other.loss, one.loss, STEPS, tol);
-    compare(other.norm, one.norm, STEPS, tol);
-    compare(other.grad, one.grad, VOCAB * WIDTH, tol);
-    compare(other.embedding, one.embedding, VOCAB * WIDTH, tol);
-    compare(other.up, one.up, HIDDEN * WIDTH, tol);
+    compare_results(&other, &one, tol);
   }
 }
 
+/* The other axes, alone and together, weights cut on tp: the same rules place them. */
+static void test_meshes(void) {
+  static const lt_mesh_spec meshes[] = {{.dp = 1, .sp = 2, .tp = 1}, {.dp = 1, .sp = 3, .tp = 1},
+                                        {.dp = 1, .sp = 1, .tp = 2}, {.dp = 1, .sp = 1, .tp = 5},
+                                        {.dp = 2, .sp = 1, .tp = 3}, {.dp = 2, .sp = 2, .tp = 2}};
+  net cut = deciding;
+  result one, other;
+  cut.tp = true;
+  run(&deciding, LT_F64, 1, 1, 0, false, &one);
+  for (size_t k = 0; k < sizeof meshes / sizeof meshes[0]; k++) {
+    run_on(&cut, LT_F64, &meshes[k], 2, k, true, &other);
+    compare_results(&other, &one, 1e-12);
+  }
+}
+
+/* Again, in other orders of the ranks, and with everything but the states poisoned. */
 static void test_bits(void) {
   static result a, b; /* zeroed: padding compares too */
   for (int32_t dp = 1; dp <= 3; dp += 2) {
     run(&deciding, LT_F32, dp, 2, 0, false, &a);
-    run(&deciding, LT_F32, dp, 2, 0, false, &b);
-    CHECK(!memcmp(&a, &b, sizeof a));
-    run(&deciding, LT_F32, dp, 2, 0, true, &b);
-    CHECK(!memcmp(&a, &b, sizeof a));
+    for (uint64_t order = 0; order < 6; order++) {
+      run(&deciding, LT_F32, dp, 2, order, order % 2, &b);
+      CHECK(!memcmp(&a, &b, sizeof a));
+    }
   }
 }
 
@@ -366,6 +393,7 @@ int main(void) {
   test_layouts(&plain, LT_F64, 1e-12);
   test_layouts(&deciding, LT_F64, 1e-12);
   test_layouts(&plain, LT_F32, 1e-5);
+  test_meshes();
   test_bits();
   test_states();
   test_idle();
