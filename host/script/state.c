@@ -215,6 +215,12 @@ static void set_arg(lua_State *L, const run_call *c) {
     lua_pushstring(L, c->path);
     lua_rawseti(L, -2, 0);
   }
+  char exe[1024];
+  ssize_t n = readlink("/proc/self/exe", exe, sizeof exe); /* the interpreter, as lua has it */
+  if (n > 0) {
+    lua_pushlstring(L, exe, (size_t)n);
+    lua_rawseti(L, -2, -1);
+  }
   for (int i = 0; i < c->argc; i++) {
     lua_pushstring(L, c->argv[i]);
     lua_rawseti(L, -2, i + 1);

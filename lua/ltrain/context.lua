@@ -6,7 +6,7 @@ local op = core.op
 
 local context = {}
 local methods = {}
-local meta = { __index = methods }
+local meta = { __index = methods, __metatable = "lt.context" }
 
 -- options: training (default true), layers (scales the initial values of projections into the residual stream).
 function context.new(builder, options)

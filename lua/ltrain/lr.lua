@@ -2,20 +2,13 @@
 -- The curve is a control: it is asked between steps and never compiled in. Steps count from 0; warming up, step s of w
 -- has (s + 1) / w of the peak, so that the first step already learns.
 local core = require "ltrain.core"
+local construct = require "ltrain.construct"
 
 local lr = {}
 
-local function constructor(kind)
-  return function(fields)
-    local made = { kind = kind, where = core.where() }
-    for key, value in pairs(fields) do made[key] = value end
-    return made
-  end
-end
-
-lr.constant = constructor "constant"
-lr.cosine = constructor "cosine"
-lr.wsd = constructor "wsd"
+lr.constant = construct("constant", "lt.lr.constant")
+lr.cosine = construct("cosine", "lt.lr.cosine")
+lr.wsd = construct("wsd", "lt.lr.wsd")
 
 local warmup = { "integer", min = 0, default = 0, meaning = "steps to the peak" }
 local peak = { "number", above = 0, required = true, meaning = "the largest rate" }

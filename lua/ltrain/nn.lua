@@ -2,26 +2,14 @@
 -- A decoder is what the field means by it: x += attention(norm(x)), x += feed_forward(norm(x)), over documents packed
 -- end to end. Parameters have the names that published checkpoints use.
 local core = require "ltrain.core"
+local construct = require "ltrain.construct"
 local op = core.op
 
 local nn = {}
 
--- ---- Constructors: { kind =, where =, the fields } ----
-
-local function constructor(kind)
-  return function(fields)
-    if type(fields) ~= "table" then
-      core.fail { what = "nn." .. kind .. " takes a table of fields", got = type(fields) }
-    end
-    local made = { kind = kind, where = core.where() }
-    for key, value in pairs(fields) do made[key] = value end
-    return made
-  end
-end
-
-nn.decoder = constructor "decoder"
-nn.swiglu = constructor "swiglu"
-nn.gelu = constructor "gelu"
+nn.decoder = construct("decoder", "lt.nn.decoder")
+nn.swiglu = construct("swiglu", "lt.nn.swiglu")
+nn.gelu = construct("gelu", "lt.nn.gelu")
 
 -- ---- What the fields are: read by ltrain.schema ----
 

@@ -2,15 +2,12 @@
 -- AdamW (Loshchilov & Hutter 2019, algorithm 2) after clipping by the global norm. The learning rate and the number of
 -- the update are controls: they change between steps, the schedule does not.
 local core = require "ltrain.core"
+local construct = require "ltrain.construct"
 local op = core.op
 
 local optim = {}
 
-function optim.adamw(fields)
-  local made = { kind = "adamw", where = core.where() }
-  for key, value in pairs(fields or {}) do made[key] = value end
-  return made
-end
+optim.adamw = construct("adamw", "lt.optim.adamw")
 
 optim.schema = {
   adamw = {

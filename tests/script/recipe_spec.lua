@@ -129,6 +129,8 @@ describe("a fault of a recipe", function()
       "did you mean hidden?" },
     { "lt.nn.swiglu { hidden = 48 }", "'swiglu'", 10, "model.ffn", "is no kind that fits here",
       'one of "gelu", "swiglu", or a function', '"swiglu"', "" },
+    { "lt.lr.cosine { peak = 1e-3, warmup = 10 }", "lt.lr.cosine()", 12, "", "lt.lr.cosine takes a table of fields",
+      "lt.lr.cosine { … }", "nil", "" },
     { "warmup = 10", "warmup = -1", 12, "optim.lr.warmup", "is no such integer", "an integer at least 0", "-1", "" },
     { "steps = 100", "steps = 100 }, lenght = { 1", 13, "lenght", "there is no such key", "", "", "" },
     { "train = \"*.txt\",", "", 3, "data.train", "is missing", "patterns of the files to learn from", "", "" },
