@@ -53,8 +53,13 @@ static const lt_device cpu = {
 };
 
 const lt_device *lt_device_cpu(void) {
-  /* Threads are ours: whatever OpenBLAS is called with, it answers on the thread that called. */
-  if (openblas_get_num_threads() != 1) openblas_set_num_threads(1);
+  /* Threads are ours: whatever OpenBLAS is called with, it answers on the thread that called. Its OpenMP flavour sets
+  ** the number for the whole process at that, so ours is put back. */
+  if (openblas_get_num_threads() != 1) {
+    int threads = omp_get_max_threads();
+    openblas_set_num_threads(1);
+    omp_set_num_threads(threads);
+  }
   return &cpu;
 }
 

@@ -50,7 +50,15 @@ static void test_threads(void) {
   lt_cpu_set_threads(threads);
 }
 
+/* OpenBLAS is told to use one thread, and takes that for all of OpenMP: the first call must put our number back. */
+static void test_first_call(void) {
+  lt_cpu_set_threads(3);
+  lt_device_cpu();
+  CHECK_INT(lt_cpu_threads(), 3);
+}
+
 int main(void) {
+  test_first_call();
   test_tables();
   test_names();
   test_memory();
