@@ -4,6 +4,7 @@
 #define LT_CLI_CLI_H
 
 #include "core/error.h"
+#include "script/recipe.h"
 #include "script/script.h"
 
 #include <stdbool.h>
@@ -37,5 +38,20 @@ typedef struct cli_options {
 lt_status cli_read(int argc, char **argv, cli_options *o, lt_error *e);
 void cli_free(cli_options *o);
 const char *cli_help(void);
+
+/* Train what the recipe describes. LT_INTERRUPTED after a save when SIGINT or SIGTERM came. */
+lt_status cli_train(const cli_options *o, lt_error *e);
+/* --stage and --check: compile, print, train nothing. */
+lt_status cli_stage(const cli_options *o, lt_error *e);
+lt_status cli_check(const cli_options *o, lt_error *e);
+
+/* ---- plan.c ---- */
+
+/* Read the recipe the command line names, with its arguments. */
+lt_status cli_read_recipe(const cli_options *o, lt_recipe **out, lt_error *e);
+/* The training program on that many ranks; with `like`, the plan of one, the evaluating program, in its units. */
+lt_status cli_compile(lt_recipe *r, int32_t ranks, const lt_plan *like, lt_program **out, lt_error *e);
+lt_status cli_print_stage(lt_recipe *r, int32_t ranks, const char *stage, int32_t rank, lt_text *out, lt_error *e);
+int64_t cli_count_parameters(const lt_graph *g);
 
 #endif

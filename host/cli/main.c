@@ -4,7 +4,9 @@
 
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static void print_error(const lt_error *e) {
   char buf[2048];
@@ -42,16 +44,34 @@ static int run_text(const cli_options *o) {
   return st;
 }
 
+static int run_recipe(lt_status (*command)(const cli_options *, lt_error *), const cli_options *o) {
+  lt_error e = {0};
+  lt_status st = command(o, &e);
+  if (st != LT_OK) print_error(&e);
+  return st;
+}
+
+/* Threads that wait must not spin: with as many of them as cores, one core taken by another program makes every loop
+** a hundred times slower. OpenMP reads its settings before main does, so the process begins once more with them. */
+static void wait_without_spinning(char **argv) {
+  char self[1024];
+  if (getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT")) return;
+  ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+  if (n <= 0 || setenv("OMP_WAIT_POLICY", "passive", 1) != 0) return;
+  self[n] = 0;
+  execv(self, argv); /* comes back only if it failed: then threads spin */
+}
+
 int main(int argc, char **argv) {
   cli_options o = {0};
   lt_error e = {0};
+  wait_without_spinning(argv);
   signal(SIGPIPE, SIG_DFL);
   lt_status st = cli_read(argc, argv, &o, &e);
-  int status;
+  int status = st;
   if (st != LT_OK) {
     print_error(&e);
     fprintf(stderr, "ltrain-lua --help shows how it is used\n");
-    status = st;
   } else
     switch (o.command) {
     case CLI_HELP:
@@ -64,10 +84,9 @@ int main(int argc, char **argv) {
       break;
     case CLI_SCRIPT: status = run_script(&o); break;
     case CLI_TEXT: status = run_text(&o); break;
-    default:
-      fprintf(stderr, "recipes do not run yet in this build\n");
-      status = LT_USAGE;
-      break;
+    case CLI_TRAIN: status = run_recipe(cli_train, &o); break;
+    case CLI_STAGE: status = run_recipe(cli_stage, &o); break;
+    case CLI_CHECK: status = run_recipe(cli_check, &o); break;
     }
   cli_free(&o);
   return status;

@@ -1,0 +1,240 @@
+/* train.c: a run from the command line: recipe, programs, text, folder, and the loop over the steps.
+** Line N of the metrics speaks of the parameters after N updates: the loss of step N, and the held-out loss measured just
+** before it. So a save comes first and its evaluation after it, and a resumed run writes the same lines. */
+#include "cli/cli.h"
+#include "cli/progress.h"
+#include "cli/run_folder.h"
+#include "run/trainer.h"
+#include "store/metrics.h"
+#include "store/save.h"
+
+#include <signal.h>
+#include <stdlib.h>
+
+typedef struct training {
+  const cli_options *o;
+  lt_recipe *recipe;
+  const lt_recipe_settings *s;
+  cli_run_folder folder;
+  lt_corpus *corpus;
+  lt_trainer *trainer;
+  lt_metrics *metrics;
+  cli_progress progress;
+  int64_t steps; /* the run ends after */
+  int64_t saved; /* number of the next step in the last save, -1 */
+} training;
+
+/* ---- Signals ---- */
+
+/* The one variable a signal can reach. A second signal ends the process as if nobody listened. */
+static volatile sig_atomic_t interrupted;
+
+static void on_signal(int number) {
+  (void)number;
+  interrupted = 1;
+}
+
+static void listen_to_signals(void) {
+  struct sigaction a = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND | SA_RESTART};
+  sigemptyset(&a.sa_mask);
+  sigaction(SIGINT, &a, NULL);
+  sigaction(SIGTERM, &a, NULL);
+}
+
+/* ---- Before the first step ---- */
+
+static lt_status open_corpus(training *t, lt_error *e) {
+  const lt_recipe_settings *s = t->s;
+  const lt_corpus_source from = {.base = s->folder,
+                                 .train = s->train,
+                                 .eval = s->eval,
+                                 .train_count = s->n_train,
+                                 .eval_count = s->n_eval,
+                                 .hold_out = s->hold_out};
+  return lt_corpus_open(&from, &t->corpus, e);
+}
+
+static lt_status create_trainer(training *t, lt_error *e) {
+  const lt_recipe_settings *s = t->s;
+  lt_program *train = NULL, *eval = NULL;
+  lt_length *length = calloc((size_t)s->n_length + 1, sizeof *length);
+  lt_status st = length ? cli_compile(t->recipe, t->o->ranks, NULL, &train, e) : lt_fail_memory(e, 16, "a run");
+  for (int32_t i = 0; length && i < s->n_length; i++) length[i] = (lt_length){s->length[i].step, s->length[i].length};
+  if (st == LT_OK && lt_corpus_documents(t->corpus, LT_CORPUS_EVAL) > 0)
+    st = cli_compile(t->recipe, t->o->ranks, &train->plan, &eval, e);
+  const lt_trainer_options o = {.device = lt_device_cpu(),
+                                .seed = s->seed,
+                                .corpus = t->corpus,
+                                .tokens = s->tokens,
+                                .length = length,
+                                .n_length = s->n_length,
+                                .eval_tokens = s->eval_tokens,
+                                .log = {cli_progress_log, &t->progress}};
+  if (st == LT_OK)
+    st = lt_trainer_create(&o, train, eval, &t->trainer, e);
+  else
+    lt_program_free(train); /* without it there is no other */
+  free(length);
+  return st;
+}
+
+/* From the newest whole save; a run that was ended before its first one begins anew. */
+static lt_status resume(training *t, lt_error *e) {
+  lt_save_list saves;
+  if (!t->o->resume) return LT_OK;
+  lt_status st = lt_save_find(t->folder.saves, false, &saves, e);
+  if (st != LT_OK) return st;
+  bool none = saves.count == 0;
+  lt_save_list_free(&saves);
+  if (none) {
+    cli_progress_say(&t->progress, "%s has no save yet: starting at step 0", t->folder.path);
+    return LT_OK;
+  }
+  return lt_trainer_resume(t->trainer, t->folder.saves, NULL, e);
+}
+
+static void announce(training *t) {
+  const lt_program *p = lt_session_program(lt_trainer_session(t->trainer));
+  const lt_corpus *c = t->corpus;
+  char memory[24], train[24], eval[24];
+  cli_progress_say(&t->progress, "run     %s", t->folder.path);
+  cli_progress_say(&t->progress, "model   %lld parameters, %s", (long long)cli_count_parameters(p->graph),
+                   lt_dtype_name(t->s->real));
+  cli_progress_say(&t->progress, "text    %lld documents, %s; held out %lld, %s",
+                   (long long)lt_corpus_documents(c, LT_CORPUS_TRAIN),
+                   lt_text_size(train, sizeof train, (double)lt_corpus_tokens(c, LT_CORPUS_TRAIN)),
+                   (long long)lt_corpus_documents(c, LT_CORPUS_EVAL),
+                   lt_text_size(eval, sizeof eval, (double)lt_corpus_tokens(c, LT_CORPUS_EVAL)));
+  cli_progress_say(&t->progress, "step    %lld tokens, %d units, ranks %d, threads %d, %s a rank",
+                   (long long)t->s->tokens, (int)p->plan.units, (int)p->plan.mesh.world, lt_cpu_threads(),
+                   lt_text_size(memory, sizeof memory, (double)p->plan.peak));
+}
+
+/* Everything a mistake can be found in comes before the folder is made. */
+static lt_status prepare(training *t, lt_error *e) {
+  lt_text settings = {0};
+  lt_status st = cli_read_recipe(t->o, &t->recipe, e);
+  if (st != LT_OK) return st;
+  t->s = lt_recipe_get(t->recipe);
+  t->steps = t->o->steps >= 0 ? t->o->steps : t->s->steps;
+  cli_progress_begin(&t->progress, t->steps);
+  st = open_corpus(t, e);
+  if (st == LT_OK) st = create_trainer(t, e);
+  if (st == LT_OK) st = lt_recipe_print(t->recipe, &settings, e);
+  if (st == LT_OK) st = cli_run_folder_open(t->o, &t->folder, e);
+  if (st == LT_OK) announce(t);
+  if (st == LT_OK) st = resume(t, e);
+  if (st == LT_OK) st = cli_run_folder_describe(&t->folder, t->o, settings.s ? settings.s : "", e);
+  if (st == LT_OK) st = lt_metrics_open(t->folder.metrics, lt_trainer_next(t->trainer) - 1, &t->metrics, e);
+  if (st == LT_OK && t->o->resume && lt_trainer_next(t->trainer) > 0) t->saved = lt_trainer_next(t->trainer);
+  lt_text_free(&settings);
+  return st;
+}
+
+/* ---- The loop ---- */
+
+/* A diagnosis that fails is said and never ends a run. */
+static void evaluate(training *t, lt_tree *record, bool *ok) {
+  double loss = 0;
+  int64_t tokens = 0;
+  lt_error e = {0};
+  if (!lt_trainer_can_evaluate(t->trainer)) return;
+  if (lt_trainer_evaluate(t->trainer, &loss, &tokens, &e) != LT_OK) {
+    cli_progress_log(&t->progress, LT_LOG_WARN, e.what);
+    return;
+  }
+  cli_progress_say(&t->progress, "step %lld  held-out loss %.4f over %lld tokens",
+                   (long long)lt_trainer_next(t->trainer), loss, (long long)tokens);
+  *ok = *ok && lt_tree_set(record, "eval_loss", lt_tree_number(loss)) &&
+        lt_tree_set(record, "eval_tokens", lt_tree_number((double)tokens));
+}
+
+static bool put_stats(lt_tree *r, const lt_step_stats *s) {
+  return lt_tree_set(r, "loss", lt_tree_number(s->loss)) &&
+         lt_tree_set(r, "tokens", lt_tree_number((double)s->tokens)) &&
+         lt_tree_set(r, "tokens_per_s", lt_tree_number(s->seconds > 0 ? (double)s->tokens / s->seconds : 0)) &&
+         lt_tree_set(r, "grad_norm", lt_tree_number(s->grad_norm)) && lt_tree_set(r, "lr", lt_tree_number(s->lr)) &&
+         lt_tree_set(r, "memory", lt_tree_number((double)s->memory)) &&
+         (s->applied || lt_tree_set(r, "applied", lt_tree_boolean(false)));
+}
+
+static lt_status write_record(training *t, lt_tree *record, bool ok, lt_error *e) {
+  lt_status st = ok ? lt_metrics_append(t->metrics, record, e) : lt_fail_memory(e, sizeof *record, "a line of metrics");
+  lt_tree_free(record);
+  return st;
+}
+
+static bool is_due(int64_t step, int64_t every) { return every > 0 && step > 0 && step % every == 0; }
+
+static lt_status step(training *t, lt_error *e) {
+  int64_t number = lt_trainer_next(t->trainer);
+  lt_step_stats stats;
+  double lr = 0;
+  lt_tree *record = lt_tree_table();
+  bool ok = record && lt_tree_set(record, "step", lt_tree_number((double)number));
+  if (is_due(number, t->s->eval_every)) evaluate(t, record, &ok);
+  lt_status st = lt_recipe_lr(t->recipe, number, &lr, e);
+  if (st == LT_OK) st = lt_trainer_step(t->trainer, lr, &stats, e);
+  if (st != LT_OK) {
+    lt_tree_free(record);
+    return st;
+  }
+  st = write_record(t, record, ok && put_stats(record, &stats), e);
+  cli_progress_step(&t->progress, &stats, number + 1 == t->steps);
+  return st;
+}
+
+/* The lines up to it are on the disk before the save is: it never speaks of steps that the metrics do not have. */
+static lt_status save(training *t, lt_error *e) {
+  if (t->saved == lt_trainer_next(t->trainer)) return LT_OK;
+  lt_status st = lt_metrics_sync(t->metrics, e);
+  if (st == LT_OK) st = lt_trainer_save(t->trainer, t->folder.saves, NULL, e);
+  if (st == LT_OK) st = lt_save_prune(t->folder.saves, t->s->save_keep, e);
+  if (st == LT_OK) t->saved = lt_trainer_next(t->trainer);
+  return st;
+}
+
+/* The parameters after the last step have no step of their own: a line without one speaks of them. */
+static lt_status finish(training *t, lt_error *e) {
+  int64_t next = lt_trainer_next(t->trainer);
+  if (!lt_trainer_can_evaluate(t->trainer) || lt_metrics_last(t->metrics) >= next) return LT_OK;
+  lt_tree *record = lt_tree_table();
+  bool ok = record && lt_tree_set(record, "step", lt_tree_number((double)next));
+  evaluate(t, record, &ok);
+  if (!ok || lt_tree_get(record, "eval_loss")) return write_record(t, record, ok, e);
+  lt_tree_free(record);
+  return LT_OK;
+}
+
+static lt_status run(training *t, lt_error *e) {
+  lt_status st = LT_OK;
+  while (st == LT_OK && !interrupted && lt_trainer_next(t->trainer) < t->steps) {
+    st = step(t, e);
+    if (st == LT_OK && is_due(lt_trainer_next(t->trainer), t->s->save_every)) st = save(t, e);
+  }
+  if (st == LT_OK) st = save(t, e);
+  if (st == LT_OK && !interrupted) return finish(t, e);
+  if (st == LT_OK) {
+    cli_progress_end(&t->progress);
+    st = lt_fail(e, LT_INTERRUPTED, "interrupted: step %lld is saved", (long long)t->saved);
+    lt_error_where(e, "%s", t->folder.path);
+    lt_error_hint(e, "--run %s --resume goes on from there", t->folder.path);
+  }
+  return st;
+}
+
+lt_status cli_train(const cli_options *o, lt_error *e) {
+  training t = {.o = o, .saved = -1, .folder = {.lock = -1}};
+  lt_status st = prepare(&t, e);
+  if (st == LT_OK) {
+    listen_to_signals();
+    st = run(&t, e);
+  }
+  cli_progress_end(&t.progress);
+  lt_metrics_close(t.metrics);
+  lt_trainer_free(t.trainer);
+  lt_corpus_close(t.corpus);
+  cli_run_folder_close(&t.folder);
+  lt_recipe_free(t.recipe);
+  return st;
+}
