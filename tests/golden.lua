@@ -297,7 +297,8 @@ local function run_file(path, name, kind)
   end
 end
 
-for _, path in ipairs(lt.data.files(folder .. "/*.safetensors")) do
+local found, files = pcall(lt.data.files, folder .. "/*.safetensors")
+for _, path in ipairs(found and files or {}) do
   local name = path:match "([^/]+)%.safetensors$"
   local kind = kind_of(name)
   if kind and not skipped[kind] then
