@@ -309,4 +309,4 @@ for _, path in ipairs(found and files or {}) do
   end
 end
 if known == 0 then io.stderr:write("no file of " .. folder .. " is known\n") end
-os.exit((known == 0 or failed > 0) and 1 or 0)
+os.exit((known == 0 or failed > 0) and 1 or 0, true) -- closing the state: what it holds is freed and can be checked
