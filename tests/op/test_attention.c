@@ -142,14 +142,24 @@ static void test_spans(int64_t tokens, int64_t block, int64_t window) {
 
 /* With fewer runs of features than heads allow, heads stay together; lse's granule follows q's. */
 static void test_granules(void) {
-  problem p = {6, 4, 2, 3, 0, 4, true, false};
+  problem p = {6, 4, 2, 3, 0, 4, false, false};
   fixture f;
   create(&f, &p);
   CHECK_INT(f.e->g->value.at[f.out + 1].dim[1].granule, 2);
-  f.e->g->value.at[f.q].dim[1].granule = 3; /* one query head may be cut from its neighbour of the group: not here */
+  lt_value_info *v = f.e->g->value.at;
   eager_run(f.e);
-  CHECK_INT(eager_check_rule_of(f.e, layer_node(f.e, &lt_op_attention), LT_TP, 2), 0);
-  CHECK_INT(eager_check_rule_of(f.e, layer_node(f.e, &lt_op_attention), LT_SP_O, 2), 1);
+  int32_t node = layer_node(f.e, &lt_op_attention);
+  CHECK_INT(eager_check_rule_of(f.e, node, LT_TP, 2), 1);
+  v[f.q].dim[1].granule = 3; /* a query head could be cut from its neighbour of the group */
+  CHECK_INT(eager_check_rule_of(f.e, node, LT_TP, 2), 0);
+  v[f.q].dim[1].granule = v[f.out].dim[1].granule = 2; /* as many granules everywhere, but heads are cut in two */
+  v[f.k].dim[1].granule = v[f.v].dim[1].granule = 1;
+  v[f.out + 1].dim[1] = lt_dim_static(f.e->g, 6, 1);
+  eager_labels l;
+  eager_rule(f.e, &f.e->g->node.at[node], LT_TP, &l);
+  CHECK_INT(l.in[0][1], LT_LABEL_WHOLE);
+  eager_rule(f.e, &f.e->g->node.at[node], LT_SP_O, &l);
+  CHECK_INT(l.in[0][0], 0);
   eager_free(f.e);
 }
 

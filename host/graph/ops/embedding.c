@@ -65,7 +65,6 @@ static void fill(const lt_call *c, void *args) {
 const lt_op lt_op_embedding = {
     .name = "embedding",
     .kind = LT_OP_KERNEL,
-    .flags = LT_OP_CHEAP,
     .min_in = 2,
     .max_in = 2,
     .inputs = "ids table",

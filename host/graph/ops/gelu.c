@@ -72,7 +72,7 @@ static void backward_fill(const lt_call *c, void *args) {
 const lt_op lt_op_gelu_backward = {
     .name = "gelu_backward",
     .kind = LT_OP_KERNEL,
-    .flags = LT_OP_INTERNAL | LT_OP_CHEAP,
+    .flags = LT_OP_INTERNAL,
     .min_in = 2,
     .max_in = 2,
     .inputs = "x dy",

@@ -89,7 +89,7 @@ static void backward_fill(const lt_call *c, void *args) {
 const lt_op lt_op_swiglu_backward = {
     .name = "swiglu_backward",
     .kind = LT_OP_KERNEL,
-    .flags = LT_OP_INTERNAL | LT_OP_CHEAP,
+    .flags = LT_OP_INTERNAL,
     .min_in = 3,
     .max_in = 3,
     .inputs = "gate up dy",
