@@ -61,6 +61,38 @@ describe("a program", function()
       for i = 1, 4 do assert.near(whole[i], other[i], 1e-10) end
     end
   end)
+  it("gives the same losses for every kind of decoder on every mesh", function()
+    local kinds = {
+      gelu = { ffn = lt.nn.gelu {}, norm = "layernorm" }, tied = { tied = true }, bare = { layers = 0 },
+      scaled = { attention = { block = 4, rope = { scaling = "yarn", factor = 2, original_length = 8 } } },
+      still = { attention = { block = 4, rope = false }, dropout = 0.2 },
+      own = { ffn = function(x, ctx)
+        local h = op.square(op.relu(ctx:linear("up", x, 40)))
+        return ctx:linear("down", h, x.width, { residual = true })
+      end },
+    }
+    local meshes = { { dp = 3 }, { sp = 2 }, { tp = 2 }, { tp = 3 }, { dp = 2, sp = 2 } }
+    for name, fields in pairs(kinds) do
+      local m = { vocab = 11, width = 16, layers = 2, heads = 4, kv_heads = 2, chunk = 8 }
+      for key, value in pairs(fields) do m[key] = value end
+      m = lt.check(lt.nn.decoder(m), "model")
+      local function losses(mesh)
+        local ranks = (mesh.dp or 1) * (mesh.sp or 1) * (mesh.tp or 1)
+        local p = decoder { ranks = ranks, mesh = mesh, block = 1, build = function(ctx)
+          lt.nn.build(ctx, m)
+          lt.optim.build(ctx, update)
+        end }
+        local l = train(p, 3)
+        p:close()
+        return l
+      end
+      local one = losses {}
+      assert.is_true(one[3] < one[1])
+      for _, mesh in ipairs(meshes) do
+        for i, loss in ipairs(losses(mesh)) do assert.near(one[i], loss, 1e-10, name) end
+      end
+    end
+  end)
   it("gives the same bits when layers are recomputed, in less memory", function()
     local kept, again = decoder {}, decoder { checkpoint = "layers" }
     assert.same(train(kept, 3), train(again, 3))
