@@ -82,6 +82,9 @@ static lt_status check(const lt_comm *c, const lt_transfer *t, lt_error *e) {
       return lt_fail(e, LT_COMM, "%s: the group names rank %d in a world of %d", name, (int)g->rank[i], (int)c->world);
   if (t->kind == LT_BARRIER) return LT_OK;
   if ((unsigned)t->dtype >= LT_DTYPE_COUNT) return lt_fail(e, LT_COMM, "%s: unknown dtype %d", name, (int)t->dtype);
+  if ((t->kind == LT_ALL_REDUCE || t->kind == LT_REDUCE_SCATTER) && t->reduce == LT_COMM_LSE &&
+      !lt_dtype_is_float(t->dtype))
+    return lt_fail(e, LT_COMM, "%s: %s numbers have no log-sum-exp", name, lt_dtype_name(t->dtype));
   if ((t->kind == LT_BROADCAST || t->kind == LT_SEND || t->kind == LT_RECV) && (t->root < 0 || t->root >= g->n))
     return lt_fail(e, LT_COMM, "%s: member %d of a group of %d", name, (int)t->root, (int)g->n);
   if ((t->kind == LT_SEND || t->kind == LT_RECV) && t->root == g->self)

@@ -21,7 +21,11 @@ typedef enum lt_transfer_kind {
   LT_RECV  /* from member `root`, with tag */
 } lt_transfer_kind;
 
-typedef enum lt_comm_reduce { LT_COMM_SUM, LT_COMM_MAX } lt_comm_reduce;
+typedef enum lt_comm_reduce {
+  LT_COMM_SUM,
+  LT_COMM_MAX,
+  LT_COMM_LSE /* ln(sum of exp) of logarithms, of floating types alone */
+} lt_comm_reduce;
 
 typedef struct lt_group { /* members are world ranks; every member names the group with the same array */
   const int32_t *rank;

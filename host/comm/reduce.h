@@ -1,6 +1,7 @@
 /* reduce.h: the reduction every backend shares: over members, in member order, so that the bits are one rank's
 *business.
 ** Sums of float32 are float32, of double double, of bf16 float32 and rounded once; integers wrap; a NaN wins a maximum.
+** A log-sum-exp of nothing but -inf is -inf; exponentials are of differences from the larger, so none overflows.
  */
 #ifndef LT_COMM_REDUCE_H
 #define LT_COMM_REDUCE_H

@@ -16,11 +16,12 @@ static lt_transfer_kind kind_of(const lt_node *n) {
 }
 
 /* The reduction of the partial value it takes. */
-static lt_reduction reduction_of(const lt_executor *x, int32_t item) {
+static lt_comm_reduce reduction_of(const lt_executor *x, int32_t item) {
+  static const lt_comm_reduce of[] = {[LT_SUM] = LT_COMM_SUM, [LT_MAX] = LT_COMM_MAX, [LT_LSE] = LT_COMM_LSE};
   const lt_placement *p = &x->s->graph->value.at[x->s->operand.at[x->s->item.at[item].operand].value].place;
   for (int a = 0; a < LT_AXES; a++)
-    if ((lt_item_node(x, item)->axes & LT_MASK(a)) && p->axis[a].kind == LT_PARTIAL) return p->axis[a].reduce;
-  return LT_SUM;
+    if ((lt_item_node(x, item)->axes & LT_MASK(a)) && p->axis[a].kind == LT_PARTIAL) return of[p->axis[a].reduce];
+  return LT_COMM_SUM;
 }
 
 /* Elements before and behind dimension `dim`. */
@@ -54,8 +55,6 @@ lt_status lt_check_collective(lt_executor *x, int32_t item, lt_error *e) {
   lt_operand in, out;
   bound_of(x, it->operand, &in);
   bound_of(x, it->operand + it->n_in, &out);
-  if ((kind == LT_ALL_REDUCE || kind == LT_REDUCE_SCATTER) && reduction_of(x, item) == LT_LSE)
-    return lt_fail_item(x, item, LT_FAILED, e, "no transfer reduces by log-sum-exp");
   if (kind == LT_ALL_REDUCE) return LT_OK;
   if (it->counts == LT_NONE || r->dim < 0 || r->dim >= in.rank)
     return lt_fail_item(x, item, LT_FAILED, e, "the schedule says no parts for this collective");
@@ -113,7 +112,7 @@ lt_status lt_start_collective(lt_executor *x, int32_t item, lt_error *e) {
   lt_transfer t = {.kind = kind_of(lt_item_node(x, item)),
                    .group = &x->group[it->group],
                    .dtype = in->dtype,
-                   .reduce = reduction_of(x, item) == LT_MAX ? LT_COMM_MAX : LT_COMM_SUM,
+                   .reduce = reduction_of(x, item),
                    .send = in->data,
                    .recv = out->data,
                    .count = lt_operand_count(in),

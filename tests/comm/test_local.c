@@ -323,6 +323,40 @@ static void test_nan(void) {
   close_world(&w);
 }
 
+/* Log-sum-exp: close values, values so large that their exponentials are not, a rank that has nothing, nobody that has
+** anything, NaN. The same bits on every member; integers are refused. */
+static void test_lse(lt_dtype t, double close) {
+  static const double x[3][5] = {
+      {0.5, 1e4, -INFINITY, -INFINITY, 1}, {-1, 1e4 - 1, 3, -INFINITY, NAN}, {2, 0, -2, -INFINITY, 0}};
+  double want[5], send[3][5], recv[3][5];
+  lt_transfer part[WORLD];
+  world w;
+  open_world(&w, 3);
+  for (int i = 0; i < 5; i++) {
+    double top = fmax(x[0][i], fmax(x[1][i], x[2][i])), sum = 0;
+    for (int r = 0; r < 3; r++) sum += exp(x[r][i] - top);
+    want[i] = i == 3 ? -INFINITY : top + log(sum);
+  }
+  for (int32_t r = 0; r < 3; r++) {
+    for (int i = 0; i < 5; i++) lt_dtype_store(t, send[r], i, x[r][i]);
+    part[r] = (lt_transfer){.kind = LT_ALL_REDUCE,
+                            .group = &w.group[r],
+                            .dtype = t,
+                            .reduce = LT_COMM_LSE,
+                            .send = send[r],
+                            .recv = recv[r],
+                            .count = 5};
+  }
+  run_all(&w, part);
+  for (int32_t r = 0; r < 3; r++) {
+    for (int i = 0; i < 3; i++) CHECK_NEAR(lt_dtype_load(t, recv[r], i), want[i], close * fmax(1, fabs(want[i])));
+    CHECK(lt_dtype_load(t, recv[r], 3) == -INFINITY);
+    CHECK(isnan(lt_dtype_load(t, recv[r], 4)));
+    CHECK(!memcmp(recv[r], recv[0], 4 * lt_dtype_bytes(t)));
+  }
+  close_world(&w);
+}
+
 /* ---- Faults ---- */
 
 /* Rank 0 starts a, rank 1 starts b: the second start fails, names both ranks and `what`; so does every later call. */
@@ -383,7 +417,9 @@ static void test_refused(void) {
   CHECK(lt_comm_start(w.comm[0], &t, &ticket, NULL) == LT_COMM);
   t.count = 1;
   CHECK(lt_comm_start(w.comm[1], &t, &ticket, NULL) == LT_COMM); /* rank 1 is not member 0 */
-  t.kind = LT_ALL_GATHER;
+  t.dtype = LT_I32, t.reduce = LT_COMM_LSE;
+  CHECK(lt_comm_start(w.comm[0], &t, &ticket, NULL) == LT_COMM); /* integers have none */
+  t.dtype = LT_F32, t.reduce = LT_COMM_SUM, t.kind = LT_ALL_GATHER;
   CHECK(lt_comm_start(w.comm[0], &t, &ticket, NULL) == LT_COMM); /* no counts */
   t.counts = negative;
   CHECK(lt_comm_start(w.comm[0], &t, &ticket, NULL) == LT_COMM);
@@ -461,6 +497,9 @@ int main(void) {
   for (int turn = 0; turn < 8; turn++) test_groups();
   test_order();
   test_nan();
+  test_lse(LT_F64, 1e-15);
+  test_lse(LT_F32, 1e-6);
+  test_lse(LT_BF16, 1e-2);
   test_faults();
   test_refused();
   test_self();
