@@ -61,25 +61,19 @@ void lt_lua_unwatch(lt_script *s) { lua_sethook(s->L, NULL, 0, 0); }
 
 /* ---- Loading ---- */
 
-static const size_t most_source = (size_t)4 << 20; /* bytes of a recipe file */
+#define MOST_SOURCE ((size_t)4 << 20) /* bytes of a recipe file */
 
-/* The whole of a file on the stack; false when there is none. */
+/* The whole of a file on the stack; false when there is none. Nothing can be raised while the file is open. */
 static bool push_file(lua_State *L, const char *path) {
+  char *room = lua_newuserdata(L, MOST_SOURCE + 1);
   FILE *f = fopen(path, "rb");
   if (!f) return false;
-  luaL_Buffer b;
-  luaL_buffinit(L, &b);
-  size_t n = 0, got;
-  do {
-    got = fread(luaL_prepbuffer(&b), 1, LUAL_BUFFERSIZE, f); /* may raise: out of memory ends the state and the file */
-    luaL_addsize(&b, got);
-    n += got;
-  } while (got && n <= most_source);
+  size_t n = fread(room, 1, MOST_SOURCE + 1, f);
   bool bad = ferror(f);
   fclose(f);
-  luaL_pushresult(&b);
   if (bad) lt_lua_fail(L, "%s cannot be read", path);
-  if (n > most_source) lt_lua_fail(L, "%s is larger than a recipe may be (4 MiB)", path);
+  if (n > MOST_SOURCE) lt_lua_fail(L, "%s is larger than a recipe may be (4 MiB)", path);
+  lua_pushlstring(L, room, n);
   return true;
 }
 
