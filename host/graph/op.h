@@ -75,7 +75,7 @@ typedef struct lt_op {
   const char *doc;     /* "y = …": one line, for the reference page */
   const char *inputs;  /* their names, "q k v", for messages and the reference page; NULL: they are counted */
   const int8_t *alias; /* NULL, or for each output the input whose memory it takes (-1: none): in place, or a view */
-  uint64_t shape_only; /* bit i: only the shape of input i is read, never its bytes: it need not be kept or gathered */
+  uint64_t shape_only; /* bit i: of input i only the shape is read, its bytes never: a pass may free them before */
 
   /* Outputs from inputs: fill out[0 …] (dtype, rank, dim) and return their number, or -1 after lt_graph_fail. */
   int (*shape)(lt_graph *g, const lt_node *n, lt_value_info *out);

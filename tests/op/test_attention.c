@@ -165,6 +165,7 @@ static void test_granules(void) {
 
 /* Half of all pairs count; a window counts its width. */
 static void test_cost(void) {
+  eager *e = eager_create(LT_F32, 1000);
   lt_operand in[9] = {{.dtype = LT_F32, .rank = 2, .dim = {1000, 8 * 64}},
                       {.dtype = LT_F32, .rank = 2, .dim = {1000, 2 * 64}},
                       {.dtype = LT_F32, .rank = 2, .dim = {1000, 2 * 64}}};
@@ -173,7 +174,7 @@ static void test_cost(void) {
   lt_attr attr[4] = {{.i = 64}, {.i = 0}, {.i = 64}, {.f = 0}};
   lt_node n = {.op = &lt_op_attention, .attr = attr, .n_in = 9, .n_out = 2};
   for (int i = 3; i < 9; i++) in[i].rank = -1;
-  lt_call c = {.node = &n, .in = in, .out = out, .n_in = 9, .n_out = 2};
+  lt_call c = {.graph = e->g, .node = &n, .in = in, .out = out, .n_in = 9, .n_out = 2};
   lt_cost cost;
   lt_op_attention.cost(&c, &cost);
   CHECK_NEAR(cost.flops, 4.0 * 64 * 8 * 1000 * 1000 / 2, 0);
@@ -181,6 +182,7 @@ static void test_cost(void) {
   attr[WINDOW].i = 100;
   lt_op_attention.cost(&c, &cost);
   CHECK_NEAR(cost.flops, 4.0 * 64 * 8 * 1000 * 100, 0);
+  eager_free(e);
 }
 
 static void test_refusals(void) {
