@@ -4,6 +4,7 @@
 #include "run/trainer_inside.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -155,11 +156,20 @@ static bool is_finite(const lt_tensor *x) {
   return true;
 }
 
+/* As %g, without the sign some NaNs are printed with. */
+static const char *number_text(char *buf, size_t n, double x) {
+  snprintf(buf, n, "%g", isnan(x) ? NAN : x);
+  return buf;
+}
+
 /* Say which gradients were not finite. A sum of squares may overflow though every element is finite. */
 static void report_skipped(lt_trainer *t, const lt_step_stats *stats) {
   const lt_graph *g = lt_trainer_graph(t);
   const char *first = NULL;
+  char loss[32], norm[32];
   int64_t bad = 0, all = 0;
+  number_text(loss, sizeof loss, stats->loss);
+  number_text(norm, sizeof norm, stats->grad_norm);
   for (int64_t i = 0; i < g->state.n; i++) {
     lt_tensor *x = NULL;
     const lt_state *s = &g->state.at[i];
@@ -173,11 +183,11 @@ static void report_skipped(lt_trainer *t, const lt_step_stats *stats) {
   }
   if (first)
     lt_log_write(&t->o.log, LT_LOG_WARN,
-                 "step %lld is not applied: loss %g; %lld of %lld gradients are not finite, the first that of %s",
-                 (long long)stats->step, stats->loss, (long long)bad, (long long)all, first);
+                 "step %lld is not applied: loss %s; %lld of %lld gradients are not finite, the first that of %s",
+                 (long long)stats->step, loss, (long long)bad, (long long)all, first);
   else
-    lt_log_write(&t->o.log, LT_LOG_WARN, "step %lld is not applied: loss %g, the norm of all gradients is %g",
-                 (long long)stats->step, stats->loss, stats->grad_norm);
+    lt_log_write(&t->o.log, LT_LOG_WARN, "step %lld is not applied: loss %s, the norm of all gradients is %s",
+                 (long long)stats->step, loss, norm);
 }
 
 static void commit(lt_trainer *t, const lt_step_stats *stats) {

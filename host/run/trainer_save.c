@@ -141,26 +141,37 @@ typedef struct incoming {
   bool *seen; /* [states] */
 } incoming;
 
+/* What the session says of a wrong tensor is a fault of the call there; here it is one of the save. */
+static void blame_save(lt_error *e, const char *name) {
+  lt_error cause = *e;
+  lt_error_clear(e);
+  lt_fail(e, LT_DATA, "a tensor of the save does not fit the recipe: it is one of another model");
+  lt_error_key(e, "%s", name);
+  lt_error_expected(e, "%s", cause.expected);
+  lt_error_got(e, "%s", cause.got);
+}
+
 static lt_status put(void *context, const lt_safetensor *x, lt_error *e) {
   incoming *in = context;
-  int32_t i = lt_graph_find_state(lt_trainer_graph(in->t), x->name);
+  const lt_graph *g = lt_trainer_graph(in->t);
+  int32_t i = lt_graph_find_state(g, x->name);
   lt_tensor *t = NULL;
-  lt_status st = LT_OK;
-  if (i == LT_NONE || !lt_trainer_keeps(&lt_trainer_graph(in->t)->state.at[i]))
-    st = lt_fail(e, LT_DATA, "the save holds what the recipe does not have: it is one of another model");
-  else if (x->rank > LT_MAX_RANK)
-    st = lt_fail(e, LT_DATA, "a tensor of the save has %d dimensions", x->rank);
-  else
-    st = lt_tensor_create(x->dtype, x->rank, x->dim, &t, e);
-  if (st == LT_OK) {
-    if (x->bytes) memcpy(t->data, x->data, (size_t)x->bytes);
-    st = lt_session_write(in->t->train, x->name, t, e);
-    in->seen[i] = true;
+  lt_error cause = {0};
+  if (i == LT_NONE || !lt_trainer_keeps(&g->state.at[i])) {
+    lt_fail(e, LT_DATA, "the save holds what the recipe does not have: it is one of another model");
+    lt_error_key(e, "%s", x->name);
+    return LT_DATA;
   }
+  if (x->rank > LT_MAX_RANK) return lt_fail(e, LT_DATA, "a tensor of the save has %d dimensions", x->rank);
+  lt_status st = lt_tensor_create(x->dtype, x->rank, x->dim, &t, e);
+  if (st != LT_OK) return st;
+  if (x->bytes) memcpy(t->data, x->data, (size_t)x->bytes);
+  in->seen[i] = true;
+  st = lt_session_write(in->t->train, x->name, t, &cause);
   lt_tensor_free(t);
   if (st != LT_OK && e) {
-    e->code = LT_DATA;
-    lt_error_key(e, "%s", x->name);
+    *e = cause;
+    blame_save(e, x->name);
   }
   return st == LT_OK ? LT_OK : LT_DATA;
 }
