@@ -98,7 +98,8 @@ typedef struct lt_want { /* the gradient of a value of the forward pass, asked f
 typedef struct lt_graph {
   lt_dtype real; /* what it computes in: LT_F32 or LT_F64 */
   lt_sizes sizes;
-  lt_size tokens; /* tokens of the unit at hand, over the whole world */
+  lt_size tokens;  /* tokens of the unit at hand, over the whole world */
+  int64_t longest; /* tokens of the longest sequence: what attention can reach; 0: not known */
   LT_VEC(lt_value_info) value;
   LT_VEC(lt_node) node;
   LT_VEC(lt_state) state;
