@@ -2,6 +2,7 @@
 ** The counting is the plan's: bytes to and from other ranks, of an all-reduce as reduce-scatter and all-gather.
 ** Volumes of ring and pairwise exchanges: Thakur, Rabenseifner & Gropp 2005, section 4. */
 #include "comm/comm.h"
+#include "core/arena.h"
 
 static const char *const NAMES[] = {
     [LT_ALL_REDUCE] = "all_reduce",
@@ -119,10 +120,36 @@ void lt_comm_free(lt_comm *c) {
   if (c) c->ops->free(c);
 }
 
+lt_status lt_comm_await(lt_comm *c, lt_ticket ticket, lt_error *e) {
+  bool done = false;
+  lt_status status = lt_comm_test(c, ticket, &done, e);
+  while (!status && !done) {
+    if (c->ops->doze) c->ops->doze(c, ticket);
+    status = lt_comm_test(c, ticket, &done, e);
+  }
+  return status;
+}
+
 lt_status lt_comm_wait(lt_comm *c, const lt_transfer *t, lt_error *e) {
   lt_ticket ticket;
-  bool done = false;
   lt_status status = lt_comm_start(c, t, &ticket, e);
-  while (!status && !done) status = lt_comm_test(c, ticket, &done, e);
+  return status ? status : lt_comm_await(c, ticket, e);
+}
+
+bool lt_comm_abort(lt_comm *c, const lt_error *e) { return c->ops->abort ? c->ops->abort(c, e) : true; }
+
+lt_status lt_comm_memory_create(lt_comm *c, size_t bytes, void **out, lt_error *e) {
+  if (c->ops->memory_create) return c->ops->memory_create(c, bytes, out, e);
+  lt_arena a;
+  lt_status status = lt_arena_create(&a, bytes, e);
+  *out = a.base;
   return status;
+}
+
+void lt_comm_memory_free(lt_comm *c, void *p, size_t bytes) {
+  if (!p) return;
+  if (c->ops->memory_free)
+    c->ops->memory_free(c, p, bytes);
+  else
+    lt_arena_free(&(lt_arena){.base = p, .bytes = bytes});
 }

@@ -58,6 +58,14 @@ typedef struct lt_comm_ops {
   /* Has it ended? A ticket that ended is free and must not be asked for again. Never blocks. */
   lt_status (*test)(lt_comm *c, lt_ticket t, bool *done, lt_error *e);
   void (*free)(lt_comm *c);
+  /* The rest may be NULL. */
+  /* Sleep until a ticket may have ended, a tenth of a second at most: between two tests. */
+  void (*doze)(lt_comm *c, lt_ticket t);
+  /* This rank fails with e: every other rank's start and test fail from now on. Is this the rank that reports it? */
+  bool (*abort)(lt_comm *c, const lt_error *e);
+  /* Zeroed memory that peers read in place. */
+  lt_status (*memory_create)(lt_comm *c, size_t bytes, void **out, lt_error *e);
+  void (*memory_free)(lt_comm *c, void *p, size_t bytes);
 } lt_comm_ops;
 
 typedef struct lt_comm_stats { /* counted at the endpoint, since it was created */
@@ -79,16 +87,46 @@ lt_status lt_comm_self(lt_comm **out, lt_error *e);
 ** errors naming both ranks. */
 lt_status lt_comm_local(int32_t world, lt_comm **out /* [world] */, lt_error *e);
 
+/* Was this process started as one of several ranks, by mpirun, mpiexec or srun? Asks the environment only. */
+bool lt_comm_launched(void);
+
+typedef struct lt_comm_mpi_options {
+  double patience; /* seconds without a sign of life after which a rank counts as lost; 0: 5 */
+  bool messages;   /* everything by MPI messages, as between machines, also where memory could be shared */
+  /* A rank is lost. Called once in the whole job, on a thread of ours, on the rank that is to report it, at once: the
+  ** main thread may be deep in a kernel. What it returns to still fails by itself. May end the process. NULL: nothing.
+  ** Launchers send SIGTERM to the others when a rank dies: a program that wants this message outlives it a second. */
+  void (*lost)(void *context, const lt_error *e);
+  void *context;
+} lt_comm_mpi_options;
+
+/* This rank's endpoint of the job that mpirun, mpiexec or srun started. Ranks of one machine read each other's memory,
+** others exchange MPI messages; a thread of ours moves both. One rank calls it once: freeing it ends MPI (a barrier,
+** unless the job has failed) if it was not running before. options: NULL for the defaults.
+** LT_COMM when there is no such job, or the library was built without MPI. */
+lt_status lt_comm_mpi(const lt_comm_mpi_options *options, lt_comm **out, lt_error *e);
+
 /* Begin a transfer: checks it, counts it, hands it to the backend. The memory it names must stay valid until test says
 ** done; counts and the group are copied or outlive it by being the schedule's. Never blocks. LT_COMM if it makes no
-*sense
-** by itself (a negative count, an unknown member). */
+** sense by itself (a negative count, an unknown member). */
 lt_status lt_comm_start(lt_comm *c, const lt_transfer *t, lt_ticket *out, lt_error *e);
 lt_status lt_comm_test(lt_comm *c, lt_ticket ticket, bool *done, lt_error *e);
 void lt_comm_free(lt_comm *c); /* NULL is fine */
 
-/* Start and wait, spinning on test. Not for `local` except in a group of one. */
+/* Wait for a ticket, asleep where the backend can; then it is free. Not for `local` while a peer has yet to start. */
+lt_status lt_comm_await(lt_comm *c, lt_ticket ticket, lt_error *e);
+/* Start and wait. */
 lt_status lt_comm_wait(lt_comm *c, const lt_transfer *t, lt_error *e);
+
+/* This rank cannot go on because of e: from now on every start and test on any rank fails with LT_COMM, this rank and
+** the cause. True if this rank is the one that should print e: exactly one of the job is. The others come back a moment
+** later, so that the exit status of the job is the first one's. For an error that came from start or test too. */
+bool lt_comm_abort(lt_comm *c, const lt_error *e);
+
+/* Zeroed memory, 64-byte aligned, that transfers move with the fewest copies: peers on the same machine read it in
+** place. Any other memory will do as well. */
+lt_status lt_comm_memory_create(lt_comm *c, size_t bytes, void **out, lt_error *e);
+void lt_comm_memory_free(lt_comm *c, void *p, size_t bytes); /* NULL is fine; no transfer may be using it */
 
 /* Bytes a member sends to other ranks for a transfer: the figure a plan predicts and stats count.
 ** ALL_REDUCE is a reduce-scatter of even parts followed by an all-gather: 2 (n-1)/n count, parts rounded as comm/ cuts.

@@ -2,6 +2,7 @@
 ** A transfer happens, whole, in the call that starts its last part; until then nothing of it has been read or written.
 ** Collectives of a group match by their number in it, sends and receives by (group, pair, tag) in order, as in MPI. */
 #include "comm/comm.h"
+#include "comm/failure.h"
 #include "comm/reduce.h"
 #include "core/vec.h"
 
@@ -291,7 +292,16 @@ static void local_free(lt_comm *c) {
   if (--w->live == 0) world_free(w);
 }
 
-static const lt_comm_ops LOCAL = {.name = "local", .start = local_start, .test = local_test, .free = local_free};
+/* What a rank fails with, the others hear at their next call; the first one reports it. */
+static bool local_abort(lt_comm *c, const lt_error *e) {
+  local_world *w = ((local_end *)c)->world;
+  if (w->error.code) return false;
+  lt_comm_relay(&w->error, c->rank, e);
+  return true;
+}
+
+static const lt_comm_ops LOCAL = {
+    .name = "local", .start = local_start, .test = local_test, .free = local_free, .abort = local_abort};
 
 lt_status lt_comm_local(int32_t world, lt_comm **out, lt_error *e) {
   if (world < 1) return lt_fail(e, LT_USAGE, "a world of %d ranks", (int)world);
