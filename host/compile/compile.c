@@ -67,12 +67,6 @@ static lt_status make_schedule(const attempt *a, lt_program *p, int32_t rank, lt
   return status;
 }
 
-static double schedule_seconds(const lt_schedule *s) {
-  double lane[LT_LANES] = {0};
-  for (int64_t i = 0; i < s->item.n; i++) lane[s->item.at[i].lane] += s->item.at[i].seconds;
-  return lane[LT_LANE_COMPUTE] + lane[LT_LANE_COMM];
-}
-
 /* One candidate: everything for `units` units with `layers` layers recomputed. */
 static lt_status try_plan(const attempt *a, const lt_mesh *m, int32_t units, int32_t layers, lt_program **out,
                           lt_error *e) {
@@ -95,7 +89,7 @@ static lt_status try_plan(const attempt *a, const lt_mesh *m, int32_t units, int
     status = make_schedule(a, p, r, e);
     if (status) break;
     if (p->schedule[r]->arena_bytes > p->plan.peak) p->plan.peak = p->schedule[r]->arena_bytes;
-    double t = schedule_seconds(p->schedule[r]);
+    double t = lt_schedule_seconds(p->schedule[r]);
     if (t > p->plan.seconds) p->plan.seconds = t;
   }
 done:

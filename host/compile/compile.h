@@ -86,6 +86,9 @@ lt_status lt_compile_stage(lt_dtype real, lt_build_fn build, void *context, cons
                            int32_t rank, lt_text *out, lt_error *e);
 const char *const *lt_stage_names(void); /* NULL-terminated */
 
+/* Predicted seconds of a step: lanes run side by side and wait as the schedule says (before the order pass: the sum). */
+double lt_schedule_seconds(const lt_schedule *s);
+
 /* Used by several passes. The most tokens part (dp, sp) of a unit can hold; -1 sums over an axis. `plan`: const lt_plan *. */
 int64_t lt_plan_token_bound(void *plan, int32_t dp, int32_t sp, int32_t unit);
 /* Local extents of a value on a rank, as expressions. */

@@ -183,6 +183,34 @@ static void test_memory(void) {
   }
 }
 
+/* With a slow link the reductions take longer than the backward pass, and most of it hides behind them, not all. */
+static void test_overlap(void) {
+  lt_net net = {.width = 64, .hidden = 256, .layers = 8, .update = true};
+  lt_plan_options o = net_options(2, 1, 1, 8, 64);
+  o.machine = (lt_machine){.flops = 1e10, .bytes = 1e10, .link = 2e9, .start = 1e-7};
+  lt_program *p = compile(&net, &o);
+  if (!p) return;
+  const lt_schedule *s = p->schedule[0];
+  double lane[LT_LANES] = {0};
+  int buckets = 0, early = 0;
+  int32_t last_backward = 0;
+  for (int32_t i = 0; i < s->item.n; i++) {
+    const lt_item *it = &s->item.at[i];
+    lane[it->lane] += it->seconds;
+    if (it->node != LT_NONE && p->graph->node.at[it->node].phase == LT_BACKWARD) last_backward = i;
+  }
+  for (int32_t i = 0; i < s->item.n; i++) {
+    if (s->item.at[i].kind != LT_ITEM_COLLECTIVE || s->item.at[i].n_in == 1) continue;
+    buckets++;
+    early += i < last_backward;
+  }
+  CHECK(buckets >= 3);
+  CHECK(early >= buckets - 2); /* reductions start while the backward pass runs */
+  CHECK(p->plan.seconds < lane[LT_LANE_COMPUTE] + 0.5 * lane[LT_LANE_COMM]);
+  CHECK(p->plan.seconds > lane[LT_LANE_COMPUTE]);
+  lt_program_free(p);
+}
+
 static void test_auto_units(void) {
   lt_net net = {.width = 8, .hidden = 64, .layers = 2, .update = true};
   lt_plan_options o = net_options(1, 1, 1, 8, 64);
@@ -227,6 +255,7 @@ int main(void) {
   test_place_tp();
   test_checkpoint();
   test_memory();
+  test_overlap();
   test_auto_units();
   test_stages();
   return check_done();

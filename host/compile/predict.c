@@ -1,0 +1,24 @@
+/* predict.c: how long a schedule takes: its lanes walked side by side with the predicted time of every item.
+** Peers are taken to be as fast as this rank: a transfer starts when its own rank comes to it. */
+#include "compile/compile.h"
+
+#include <stdlib.h>
+
+double lt_schedule_seconds(const lt_schedule *s) {
+  double *end = s->clock ? malloc(sizeof *end * (size_t)(s->item.n ? s->item.n : 1)) : NULL;
+  double lane[LT_LANES] = {0}, all = 0;
+  for (int64_t i = 0; i < s->item.n; i++) {
+    const lt_item *it = &s->item.at[i];
+    all += it->seconds;
+    if (!end) continue;
+    double start = lane[it->lane];
+    for (int32_t k = 0; k < it->n_wait; k++)
+      if (end[s->wait.at[it->wait + k]] > start) start = end[s->wait.at[it->wait + k]];
+    lane[it->lane] = end[i] = start + it->seconds;
+  }
+  if (!end) return all;
+  free(end);
+  double last = 0;
+  for (int m = 0; m < LT_LANES; m++) last = lane[m] > last ? lane[m] : last;
+  return last;
+}
