@@ -54,7 +54,7 @@ static int32_t find_buffer(lowering *l, lt_value v, int32_t unit, const lt_opera
   return *b;
 }
 
-static void add_operand(lowering *l, lt_value v, int32_t unit, bool update) {
+static void add_operand(lowering *l, lt_value v, int32_t unit, bool update, bool shape_only) {
   lt_operand_plan *o = lt_vec_push(&l->s->operand);
   if (!o) {
     l->failed = true;
@@ -66,7 +66,7 @@ static void add_operand(lowering *l, lt_value v, int32_t unit, bool update) {
   if (v == LT_NONE) return;
   lt_operand_plan p = {0};
   lt_plan_local(l->g, l->plan, &l->s->coords, v, update ? LT_UNIT_ALL : unit, &p);
-  p.buffer = find_buffer(l, v, update ? -1 : unit, &p);
+  p.buffer = shape_only ? LT_NONE : find_buffer(l, v, update ? -1 : unit, &p);
   l->s->operand.at[l->s->operand.n - 1] = p;
 }
 
@@ -193,13 +193,13 @@ static void add_item(lowering *l, lt_item_kind kind, int32_t node, int32_t unit,
                 .args = -1,
                 .group = LT_NONE,
                 .counts = LT_NONE};
-  for (int k = 0; k < n->n_in; k++) add_operand(l, n->in[k], unit, update);
+  for (int k = 0; k < n->n_in; k++) add_operand(l, n->in[k], unit, update, k < 64 && (n->op->shape_only >> k & 1));
   for (int k = 0; k < n->n_out; k++) {
     int alias = n->op->alias ? n->op->alias[k] : reduces_in_place(l->g, n) ? 0 : -1;
     lt_value v = n->out + k;
     if (alias >= 0 && n->in[alias] != LT_NONE && l->g->value.at[v].state == LT_NONE)
       *buffer_at(l, v, update ? -1 : unit) = s->operand.at[it.operand + alias].buffer;
-    add_operand(l, v, unit, update);
+    add_operand(l, v, unit, update, false);
   }
   if (l->failed) return;
   if (n->axes) it.group = find_group(l, n->axes);
@@ -254,7 +254,7 @@ static void lower_carry(lowering *l, int32_t node, int32_t unit) {
                 .args = -1,
                 .group = LT_NONE,
                 .counts = LT_NONE};
-  add_operand(l, n->out, unit, false);
+  add_operand(l, n->out, unit, false, false);
   lt_item *slot = l->failed ? NULL : lt_vec_push(&l->s->item);
   if (slot)
     *slot = it;

@@ -65,6 +65,17 @@ static void gather_gradients(lt_placer *p, lt_node *n) {
   }
 }
 
+/* The shape of a value without its bytes: nothing is moved for it, and nothing keeps it alive. */
+static lt_value shape_of(lt_graph *g, lt_value v, const lt_placement *place) {
+  lt_value_info *shape = lt_vec_push(&g->value);
+  if (!shape) return lt_graph_fail(g, "out of memory placing the graph");
+  *shape = g->value.at[v];
+  shape->node = shape->state = LT_NONE;
+  shape->version = shape->out = 0;
+  shape->place = *place;
+  return (lt_value)(g->value.n - 1);
+}
+
 /* Place one node: a strategy for every axis, conversions before it, placements of its outputs. Returns the input that it
 ** writes as a shard of a replicated state, or -1. */
 static int place_node(lt_placer *p, lt_node *n) {
@@ -96,6 +107,10 @@ static int place_node(lt_placer *p, lt_node *n) {
   for (int k = 0; k < n->n_in && !g->failed; k++) {
     lt_value v = n->in[k];
     if (v == LT_NONE) continue;
+    if (k < 64 && (n->op->shape_only >> k & 1)) {
+      n->in[k] = shape_of(g, v, &want[k]);
+      continue;
+    }
     if (!lt_is_placed(p, v)) { /* a sum of gradients lies as what is added to it */
       g->value.at[v].place = want[k];
       p->placed[v] = 1;

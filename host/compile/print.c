@@ -35,7 +35,10 @@ static void print_operand(const lt_schedule *s, const lt_operand_plan *o, lt_tex
     lt_text_add(out, "-");
     return;
   }
-  lt_text_add(out, "%%%d@%" PRId64 "[", o->value, s->buffer.at[o->buffer].offset);
+  if (o->buffer == LT_NONE)
+    lt_text_add(out, "shape [");
+  else
+    lt_text_add(out, "%%%d@%" PRId64 "[", o->value, s->buffer.at[o->buffer].offset);
   for (int d = 0; d < o->rank; d++) {
     if (d) lt_text_add(out, ", ");
     lt_size_print(&s->graph->sizes, o->dim[d], out);

@@ -31,7 +31,7 @@ typedef struct lt_buffer {
 } lt_buffer;
 
 typedef struct lt_operand_plan { /* an operand of an item as this rank holds it */
-  int32_t buffer;                /* LT_NONE: an optional input left out */
+  int32_t buffer;                /* LT_NONE: an optional input left out (rank -1), or one whose shape alone is read */
   lt_value value;
   lt_dtype dtype;
   int32_t rank;

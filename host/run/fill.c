@@ -29,11 +29,8 @@ static lt_status fill_operand(lt_executor *x, int32_t item, int32_t index, lt_er
   const lt_operand_plan *p = &x->s->operand.at[index];
   lt_operand *o = &x->operand[index];
   *o = (lt_operand){.dtype = p->dtype, .rank = p->rank};
-  if (p->buffer == LT_NONE) {
-    o->rank = -1;
-    return LT_OK;
-  }
-  o->data = x->arena.base + x->s->buffer.at[p->buffer].offset;
+  if (p->rank < 0) return LT_OK;
+  if (p->buffer != LT_NONE) o->data = x->arena.base + x->s->buffer.at[p->buffer].offset;
   for (int d = 0; d < p->rank; d++) {
     o->dim[d] = x->size[p->dim[d]];
     o->first[d] = x->size[p->first[d]];
