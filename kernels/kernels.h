@@ -56,8 +56,10 @@
   X(dropout)                                                                                                           \
   X(embedding)                                                                                                         \
   X(embedding_backward)                                                                                                \
-  X(cross_entropy)                                                                                                     \
-  X(cross_entropy_backward)                                                                                            \
+  X(label_logits)                                                                                                      \
+  X(label_logits_backward)                                                                                             \
+  X(label_loss)                                                                                                        \
+  X(label_loss_backward)                                                                                               \
   X(top_k)                                                                                                             \
   X(take_last)                                                                                                         \
   X(put_last)                                                                                                          \

@@ -1,5 +1,5 @@
-/* loss.c: the output product fused with the cross-entropy: loss = scale sum_i weight_i (lse_i - logit_i[label_i]).
-** d logit = dloss scale weight_i (softmax - onehot); dx = dlogit w, dw = dlogit^T x, logits recomputed from x, w, lse.
+/* loss.c: logits x w^T fused with their log-sum-exp and the logit of each row's label, and the loss of the two.
+** d logit = dlse softmax + dlogit onehot; dx = dlogit w, dw = dlogit^T x, logits computed again from x, w, lse.
 ** Tiles: `chunk` rows at a time through the matrix product, then row by row over threads; exponentials are summed in
 ** strips of STRIP elements, strips and rows in double and in order.
 ** Cost: 2 rows width vocab operations forward, 6 backward; chunk x vocab elements of work are written and read once. */
@@ -30,6 +30,7 @@ static void logits_of(const void *x, const void *w, void *logits, int64_t rows, 
 }
 
 static double row_lse(const real *z, int64_t n) {
+  if (n == 0) return -INFINITY;
   real top = -INFINITY;
   for (int64_t j = 0; j < n; j++) top = z[j] > top ? z[j] : top;
   const real shift = top == -INFINITY ? 0 : top;
@@ -44,42 +45,42 @@ static double row_lse(const real *z, int64_t n) {
   return (double)shift + log(sum);
 }
 
-void LT_CPU(cross_entropy)(const lt_cross_entropy_args *a) {
+void LT_CPU(label_logits)(const lt_label_logits_args *a) {
   const int64_t chunk = min64(a->rows, a->chunk);
-  real *logits = a->work, *lse = a->lse;
-  double *term = (double *)((char *)a->work + (chunk * a->vocab * (int64_t)sizeof(real) + 7) / 8 * 8);
-  for (int64_t first = 0; first < a->rows; first += chunk) {
-    const int64_t rows = min64(chunk, a->rows - first);
-    logits_of((const real *)a->x + first * a->width, a->w, logits, rows, a->width, a->vocab);
+  real *logits = a->work;
+  for (int64_t from = 0; from < a->rows; from += chunk) {
+    const int64_t rows = min64(chunk, a->rows - from);
+    logits_of((const real *)a->x + from * a->width, a->w, logits, rows, a->width, a->vocab);
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < rows; i++) {
       const real *z = logits + i * a->vocab;
-      const int32_t label = a->label[first + i];
-      const double all = row_lse(z, a->vocab);
-      lse[first + i] = (real)all;
-      term[first + i] = label < 0 ? 0 : (double)a->weight[first + i] * (all - (double)z[label]);
+      const int64_t label = (int64_t)a->label[from + i] - a->first;
+      const bool here = a->label[from + i] >= 0 && label >= 0 && label < a->vocab;
+      a->lse[from + i] = row_lse(z, a->vocab);
+      ((real *)a->logit)[from + i] = here ? z[label] : 0;
     }
   }
-  double sum = 0;
-  for (int64_t i = 0; i < a->rows; i++) sum += term[i];
-  *(real *)a->loss = (real)(sum * (double)*(const real *)a->scale);
 }
 
-/* z = factor (exp(z - lse) - onehot(label)); a row that does not count gives zeros, whatever it holds. */
-static void row_gradient(real *z, int64_t n, int32_t label, real lse, real factor) {
-  if (label < 0) {
-    for (int64_t j = 0; j < n; j++) z[j] = 0;
-    return;
-  }
-  for (int64_t j = 0; j < n; j++) z[j] = factor * lt_exp(z[j] - lse);
-  z[label] -= factor;
+static void row_gradient(real *z, int64_t n, real lse, real dlse) {
+  for (int64_t j = 0; j < n; j++) z[j] = dlse * lt_exp(z[j] - lse);
 }
 
-void LT_CPU(cross_entropy_backward)(const lt_cross_entropy_backward_args *a) {
+/* The gradient of row i's logits, in their place. */
+static void gradient_of(const lt_label_logits_backward_args *a, int64_t i, real *z) {
+  const int64_t label = (int64_t)a->label[i] - a->first;
+  const real dlse = a->dlse ? (real)a->dlse[i] : 0;
+  const real dlogit = a->dlogit && a->label[i] >= 0 ? ((const real *)a->dlogit)[i] : 0;
+  if (dlse == 0 && dlogit == 0)
+    for (int64_t j = 0; j < a->vocab; j++) z[j] = 0;
+  else
+    row_gradient(z, a->vocab, (real)a->lse[i], dlse);
+  if (a->label[i] >= 0 && label >= 0 && label < a->vocab) z[label] += dlogit;
+}
+
+void LT_CPU(label_logits_backward)(const lt_label_logits_backward_args *a) {
   const int64_t chunk = min64(a->rows, a->chunk);
-  const double upstream = (double)*(const real *)a->scale * (double)*(const real *)a->dloss;
   real *logits = a->work;
-  const real *lse = a->lse;
   lt_gemm_args dw = {.a = logits,
                      .c = a->dw,
                      .m = a->vocab,
@@ -91,18 +92,16 @@ void LT_CPU(cross_entropy_backward)(const lt_cross_entropy_backward_args *a) {
                      .batch = 1,
                      .alpha = 1};
   if (a->rows <= 0) LT_CPU(gemm)(&dw); /* k is 0: zeros */
-  for (int64_t first = 0; first < a->rows; first += chunk) {
-    const int64_t rows = min64(chunk, a->rows - first);
-    const real *x = (const real *)a->x + first * a->width;
+  for (int64_t from = 0; from < a->rows; from += chunk) {
+    const int64_t rows = min64(chunk, a->rows - from);
+    const real *x = (const real *)a->x + from * a->width;
     logits_of(x, a->w, logits, rows, a->width, a->vocab);
 #pragma omp parallel for schedule(static)
-    for (int64_t i = 0; i < rows; i++)
-      row_gradient(logits + i * a->vocab, a->vocab, a->label[first + i], lse[first + i],
-                   (real)(upstream * (double)a->weight[first + i]));
+    for (int64_t i = 0; i < rows; i++) gradient_of(a, from + i, logits + i * a->vocab);
     LT_CPU(gemm)
     (&(lt_gemm_args){.a = logits,
                      .b = a->w,
-                     .c = (real *)a->dx + first * a->width,
+                     .c = (real *)a->dx + from * a->width,
                      .m = rows,
                      .n = a->width,
                      .k = a->vocab,
@@ -113,7 +112,23 @@ void LT_CPU(cross_entropy_backward)(const lt_cross_entropy_backward_args *a) {
                      .alpha = 1});
     dw.b = x;
     dw.k = rows;
-    dw.beta = first ? 1 : 0;
+    dw.beta = from ? 1 : 0;
     LT_CPU(gemm)(&dw);
+  }
+}
+
+void LT_CPU(label_loss)(const lt_label_loss_args *a) {
+  double sum = 0;
+  for (int64_t i = 0; i < a->rows; i++)
+    if (a->label[i] >= 0) sum += (double)a->weight[i] * (a->lse[i] - (double)((const real *)a->logit)[i]);
+  *(real *)a->loss = (real)(sum * (double)*(const real *)a->scale);
+}
+
+void LT_CPU(label_loss_backward)(const lt_label_loss_backward_args *a) {
+  const double upstream = (double)*(const real *)a->scale * (double)*(const real *)a->dloss;
+  for (int64_t i = 0; i < a->rows; i++) {
+    const real d = a->label[i] < 0 ? 0 : (real)(upstream * (double)a->weight[i]);
+    a->dlse[i] = (double)d;
+    ((real *)a->dlogit)[i] = -d;
   }
 }

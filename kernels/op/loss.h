@@ -1,35 +1,52 @@
-/* loss.h: output product fused with the cross-entropy, over chunks of rows: tokens x vocab logits never exist.
-** loss = scale * sum_i weight_i * (lse_i - logit_i[label_i]) over rows with label_i >= 0, logits = x w^T.
-** The backward pass recomputes a chunk's logits from x, w and lse. Sums over rows are in double. */
+/* loss.h: what a loss needs of the logits x w^T, fused with the product over chunks of rows: no tokens x vocabulary
+** exists. w may be a part of the vocabulary, from `first` on: then lse and logit are parts too, of a log-sum-exp and of a
+** sum. The backward pass computes a chunk's logits again, from x, w and the lse of the whole vocabulary. */
 #ifndef LT_KERNELS_OP_LOSS_H
 #define LT_KERNELS_OP_LOSS_H
 #include <stdint.h>
 
-typedef struct lt_cross_entropy_args {
+typedef struct lt_label_logits_args {
   const void *x, *w;    /* [rows, width], [vocab, width] */
-  const int32_t *label; /* [rows]; negative: not counted */
-  const float *weight;  /* [rows] */
-  const void *scale;    /* real scalar: 1 / the global sum of counted weights */
-  void *loss;           /* real scalar */
-  void *lse;            /* [rows], written for every row */
-  void *work;           /* chunk * vocab elements + rows doubles */
-  int64_t rows, width, vocab, chunk;
-} lt_cross_entropy_args;
+  const int32_t *label; /* [rows]; negative: none */
+  double *lse;          /* [rows]: ln of the sum of exp over this vocabulary; -inf of an empty one */
+  void *logit;          /* [rows]: the label's logit; 0 where there is no label here */
+  void *work;           /* chunk * vocab elements */
+  int64_t rows, width, vocab, chunk, first;
+} lt_label_logits_args;
 
-typedef struct lt_cross_entropy_backward_args {
+typedef struct
+    lt_label_logits_backward_args { /* d logit[i, j] = dlse[i] exp(logit - lse[i]) + (j is label[i]) dlogit[i] */
   const void *x, *w;
   const int32_t *label;
+  const double *lse, *dlse; /* [rows]; dlse NULL: zeros */
+  const void *dlogit;       /* [rows]; NULL: zeros. Where both gradients are 0 a row gives zeros, whatever it holds */
+  void *dx, *dw;            /* [rows, width], [vocab, width] */
+  void *work;               /* chunk * vocab elements */
+  int64_t rows, width, vocab, chunk, first;
+} lt_label_logits_backward_args;
+
+typedef struct lt_label_loss_args { /* loss = scale * sum of weight (lse - logit) over rows with label >= 0, in order */
+  const double *lse;
+  const void *logit;
+  const int32_t *label;
   const float *weight;
-  const void *scale, *lse, *dloss; /* dloss: real scalar */
-  void *dx, *dw;                   /* [rows, width], [vocab, width] */
-  void *work;                      /* chunk * vocab elements */
-  int64_t rows, width, vocab, chunk;
-} lt_cross_entropy_backward_args;
+  const void *scale; /* real scalar: 1 / the global sum of counted weights */
+  void *loss;        /* real scalar */
+  int64_t rows;
+} lt_label_loss_args;
+
+typedef struct lt_label_loss_backward_args { /* dlse = dloss scale weight, dlogit = -dlse; 0 where there is no label */
+  const int32_t *label;
+  const float *weight;
+  const void *scale, *dloss; /* real scalars */
+  double *dlse;
+  void *dlogit;
+  int64_t rows;
+} lt_label_loss_backward_args;
 
 /* Bytes of `work`, of either. real_bytes: of one element. */
-static inline int64_t lt_cross_entropy_work(int64_t rows, int64_t vocab, int64_t chunk, int64_t real_bytes) {
-  int64_t c = rows < chunk ? rows : chunk;
-  return (c * vocab * real_bytes + 7) / 8 * 8 + rows * 8;
+static inline int64_t lt_label_logits_work(int64_t rows, int64_t vocab, int64_t chunk, int64_t real_bytes) {
+  return (rows < chunk ? rows : chunk) * vocab * real_bytes;
 }
 
 #endif

@@ -159,6 +159,14 @@ function methods.loss(ctx, value)
   ctx:output("loss", value)
 end
 
+-- ctx:cross_entropy(x, w [, { chunk }]): the loss of logits x times the transpose of w against the step's labels, summed
+-- over all tokens that count and divided by their number. chunk: rows whose logits exist at a time.
+function methods.cross_entropy(ctx, x, w, options)
+  local label = ctx:feed "label"
+  local lse, logit = op.label_logits(x, w, label, options or {})
+  return op.label_loss(lse, logit, label, ctx:feed "weight", ctx:feed "loss_scale")
+end
+
 -- ---- Attention over the step table ----
 
 -- ctx:spans(window, block): which blocks of keys a block of queries can see; one for all layers with that window.

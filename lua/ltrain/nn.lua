@@ -157,9 +157,7 @@ local function build_decoder(ctx, m)
     for _, name in ipairs(m.outputs) do
       if name == "logits" then ctx:output("logits", op.matmul(x, w, { trans_b = true })) end
     end
-    local loss = op.cross_entropy(x, w, ctx:feed "label", ctx:feed "weight", ctx:feed "loss_scale",
-      { chunk = m.chunk })
-    return loss
+    return ctx:cross_entropy(x, w, { chunk = m.chunk })
   end)
 end
 

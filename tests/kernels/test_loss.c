@@ -1,13 +1,13 @@
-/* test_loss.c: fused cross-entropy against a plain softmax in double, its gradients against finite differences.
+/* test_loss.c: logits and loss fused against a plain softmax in double, gradients against finite differences.
 ** Chunks change nothing beyond rounding; rows without a label change no bit of the loss or of other rows, even where
-** they hold NaN; logits of +-1e4 stay finite. */
+** they hold NaN; logits of +-1e4 stay finite; parts of the vocabulary, some of them empty, add up to the whole. */
 #include "kernels/harness.h"
 
 typedef struct problem {
   lt_dtype type;
   int64_t rows, width, vocab, chunk;
-  array x, w, weight, label, scale, dloss; /* weight: float32 */
-  array loss, lse, dx, dw;                 /* what the kernels write */
+  array x, w, weight, label, scale, dloss;      /* weight: float32 */
+  array lse, logit, dlse, dlogit, loss, dx, dw; /* what the kernels write; lse, dlse: double */
   array work;
 } problem;
 
@@ -15,9 +15,11 @@ static problem problem_new(lt_dtype t, int64_t rows, int64_t width, int64_t voca
   problem p = {.type = t, .rows = rows, .width = width, .vocab = vocab, .chunk = chunk};
   p.x = array_normal(t, rows * width, "x", size, 0), p.w = array_normal(t, vocab * width, "w", 1, 0);
   p.label = array_integers(rows, "label", 0, vocab), p.weight = array_new(LT_F32, rows);
-  p.scale = array_new(t, 1), p.dloss = array_new(t, 1), p.loss = array_new(t, 1), p.lse = array_new(t, rows);
+  p.scale = array_new(t, 1), p.dloss = array_new(t, 1), p.loss = array_new(t, 1);
+  p.lse = array_new(LT_F64, rows), p.dlse = array_new(LT_F64, rows);
+  p.logit = array_new(t, rows), p.dlogit = array_new(t, rows);
   p.dx = array_new(t, rows * width), p.dw = array_new(t, vocab * width);
-  p.work = array_new(LT_F64, (lt_cross_entropy_work(rows, vocab, chunk, (int64_t)lt_dtype_bytes(t)) + 7) / 8);
+  p.work = array_new(LT_F64, (lt_label_logits_work(rows, vocab, chunk, (int64_t)lt_dtype_bytes(t)) + 7) / 8);
   double sum = 0;
   for (int64_t i = 0; i < rows; i++) {
     put(p.weight, i, i % 3 ? 1 : 0.25);
@@ -30,47 +32,71 @@ static problem problem_new(lt_dtype t, int64_t rows, int64_t width, int64_t voca
   return p;
 }
 
-static lt_cross_entropy_args forward_args(const problem *p) {
-  return (lt_cross_entropy_args){.x = p->x.p,
-                                 .w = p->w.p,
-                                 .label = p->label.p,
-                                 .weight = p->weight.p,
-                                 .scale = p->scale.p,
-                                 .loss = p->loss.p,
-                                 .lse = p->lse.p,
-                                 .work = p->work.p,
-                                 .rows = p->rows,
-                                 .width = p->width,
-                                 .vocab = p->vocab,
-                                 .chunk = p->chunk};
+/* The kernels over the vocabulary [first, first + vocab), with room for their outputs in lse, logit, dx and dw. */
+static void logits_of(const problem *p, int64_t first, int64_t vocab) {
+  lt_label_logits_args a = {.x = p->x.p,
+                            .w = (char *)p->w.p + (size_t)(first * p->width) * lt_dtype_bytes(p->type),
+                            .label = p->label.p,
+                            .lse = p->lse.p,
+                            .logit = p->logit.p,
+                            .work = p->work.p,
+                            .rows = p->rows,
+                            .width = p->width,
+                            .vocab = vocab,
+                            .chunk = p->chunk,
+                            .first = first};
+  RUN(p->type, label_logits, &a, p->lse, p->logit);
 }
 
-static lt_cross_entropy_backward_args backward_args(const problem *p) {
-  return (lt_cross_entropy_backward_args){.x = p->x.p,
-                                          .w = p->w.p,
-                                          .label = p->label.p,
-                                          .weight = p->weight.p,
-                                          .scale = p->scale.p,
-                                          .lse = p->lse.p,
-                                          .dloss = p->dloss.p,
-                                          .dx = p->dx.p,
-                                          .dw = p->dw.p,
-                                          .work = p->work.p,
-                                          .rows = p->rows,
-                                          .width = p->width,
-                                          .vocab = p->vocab,
-                                          .chunk = p->chunk};
+static void logits_backward(const problem *p, int64_t first, int64_t vocab, array dw) {
+  lt_label_logits_backward_args a = {.x = p->x.p,
+                                     .w = (char *)p->w.p + (size_t)(first * p->width) * lt_dtype_bytes(p->type),
+                                     .label = p->label.p,
+                                     .lse = p->lse.p,
+                                     .dlse = p->dlse.p,
+                                     .dlogit = p->dlogit.p,
+                                     .dx = p->dx.p,
+                                     .dw = dw.p,
+                                     .work = p->work.p,
+                                     .rows = p->rows,
+                                     .width = p->width,
+                                     .vocab = vocab,
+                                     .chunk = p->chunk,
+                                     .first = first};
+  RUN(p->type, label_logits_backward, &a, p->dx, dw);
 }
 
-static double forward(const problem *p) {
-  lt_cross_entropy_args a = forward_args(p);
-  run(p->type, LT_KERNEL_cross_entropy, &a);
+static double loss_from(const problem *p) {
+  lt_label_loss_args a = {.lse = p->lse.p,
+                          .logit = p->logit.p,
+                          .label = p->label.p,
+                          .weight = p->weight.p,
+                          .scale = p->scale.p,
+                          .loss = p->loss.p,
+                          .rows = p->rows};
+  RUN(p->type, label_loss, &a, p->loss);
   return get(p->loss, 0);
 }
 
+static void loss_backward(const problem *p) {
+  lt_label_loss_backward_args a = {.label = p->label.p,
+                                   .weight = p->weight.p,
+                                   .scale = p->scale.p,
+                                   .dloss = p->dloss.p,
+                                   .dlse = p->dlse.p,
+                                   .dlogit = p->dlogit.p,
+                                   .rows = p->rows};
+  RUN(p->type, label_loss_backward, &a, p->dlse, p->dlogit);
+}
+
+static double forward(const problem *p) {
+  logits_of(p, 0, p->vocab);
+  return loss_from(p);
+}
+
 static void backward(const problem *p) {
-  lt_cross_entropy_backward_args a = backward_args(p);
-  run(p->type, LT_KERNEL_cross_entropy_backward, &a);
+  loss_backward(p);
+  logits_backward(p, 0, p->vocab, p->dw);
 }
 
 /* Into the outputs of `y`, which are of doubles and start at 0; z is room for vocab numbers. */
@@ -112,12 +138,10 @@ static problem expect(const problem *p) {
 static void check_loss(lt_dtype t, int64_t rows, int64_t width, int64_t vocab, int64_t chunk, double size) {
   const problem p = problem_new(t, rows, width, vocab, chunk, size), want = expect(&p);
   const double slack = 4 * tolerance(t), huge = size > 100 ? 200 : 1; /* large logits are themselves rounded */
-  lt_cross_entropy_args f = forward_args(&p);
-  RUN(t, cross_entropy, &f, p.loss, p.lse);
+  forward(&p);
   CHECK_NEAR(get(p.loss, 0), get(want.loss, 0), slack * (1 + get(want.loss, 0)));
   CHECK_NEAR(distance(p.lse, want.lse), 0, slack);
-  lt_cross_entropy_backward_args b = backward_args(&p);
-  RUN(t, cross_entropy_backward, &b, p.dx, p.dw);
+  backward(&p);
   for (int64_t i = 0; i < want.dx.n; i++) put(want.dx, i, get(want.dx, i) + 1e-3 * (i == 0)); /* a scale for zeros */
   for (int64_t i = 0; i < want.dw.n; i++) put(want.dw, i, get(want.dw, i) + 1e-3 * (i == 0));
   if (p.dx.n) put(p.dx, 0, get(p.dx, 0) + 1e-3);
@@ -157,6 +181,40 @@ static void check_uncounted(lt_dtype t) {
   arrays_free();
 }
 
+/* Parts of the vocabulary: their log-sum-exps by log-sum-exp and their label logits by sum are the whole's; with these the
+** parts' dx add up and their dw lie end to end. */
+static void check_parts(lt_dtype t, int64_t rows, int64_t vocab, int parts) {
+  problem p = problem_new(t, rows, 5, vocab, 4, 1);
+  forward(&p), backward(&p);
+  const double slack = 4 * tolerance(t), loss = get(p.loss, 0);
+  const array lse = array_copy(p.lse), logit = array_copy(p.logit), dx = array_copy(p.dx), dw = array_copy(p.dw);
+  array sum = array_new(LT_F64, rows), chosen = array_new(t, rows), dsum = array_new(t, rows * p.width);
+  for (int64_t i = 0; i < rows; i++) put(sum, i, 0), put(chosen, i, 0);
+  for (int64_t i = 0; i < dsum.n; i++) put(dsum, i, 0);
+  for (int k = 0; k < parts; k++) {
+    const int64_t first = vocab * k / parts, n = vocab * (k + 1) / parts - first;
+    logits_of(&p, first, n);
+    for (int64_t i = 0; i < rows; i++) {
+      put(sum, i, get(sum, i) + exp(get(p.lse, i)));
+      put(chosen, i, get(chosen, i) + get(p.logit, i));
+    }
+  }
+  for (int64_t i = 0; i < rows; i++) put(p.lse, i, log(get(sum, i))), put(p.logit, i, get(chosen, i));
+  CHECK_NEAR(distance(p.lse, lse), 0, slack);
+  CHECK_NEAR(distance(p.logit, logit), 0, slack);
+  CHECK_NEAR(loss_from(&p), loss, slack * (1 + loss));
+  CHECK(loss > 0 || vocab == 1);
+  for (int k = 0; k < parts; k++) {
+    const int64_t first = vocab * k / parts, n = vocab * (k + 1) / parts - first;
+    array part = array_new(t, n * p.width);
+    logits_backward(&p, first, n, part);
+    for (int64_t i = 0; i < dsum.n; i++) put(dsum, i, get(dsum, i) + get(p.dx, i));
+    for (int64_t i = 0; i < part.n; i++) CHECK_NEAR(get(part, i), get(dw, first * p.width + i), slack);
+  }
+  for (int64_t i = 0; i < dsum.n; i++) CHECK_NEAR(get(dsum, i), get(dx, i), slack);
+  arrays_free();
+}
+
 static void check_huge(lt_dtype t) {
   const problem p = problem_new(t, 17, 3, 129, 8, 1e4);
   CHECK(isfinite(forward(&p)));
@@ -182,6 +240,9 @@ int main(void) {
     check_loss(t, 0, 4, 5, 16, 1);
     check_loss(t, 5, 4, 5, 1000, 1);
     check_uncounted(t);
+    check_parts(t, 17, 11, 2);
+    check_parts(t, 9, 2, 3); /* one of them empty */
+    check_parts(t, 5, 1, 3);
     check_huge(t);
   }
   check_gradient();

@@ -118,41 +118,56 @@ static void check_cross_entropy(lt_dtype type, int64_t chunk) {
   const int64_t rows = find("x")->dim[0], width = find("x")->dim[1], vocab = find("weight")->dim[0];
   array x = load(type, "x"), w = load(type, "weight"), label = load(LT_I32, "targets"),
         weight = array_new(LT_F32, rows);
-  array loss = array_new(type, 1), lse = array_new(type, rows), scale = array_new(type, 1), dloss = array_new(type, 1);
+  array loss = array_new(type, 1), scale = array_new(type, 1), dloss = array_new(type, 1);
+  array lse = array_new(LT_F64, rows), logit = array_new(type, rows), dlse = array_new(LT_F64, rows),
+        dlogit = array_new(type, rows);
   array dx = array_new(type, rows * width), dw = array_new(type, vocab * width);
-  array work = array_new(LT_F64, lt_cross_entropy_work(rows, vocab, chunk, 8) / 8);
+  array work = array_new(LT_F64, lt_label_logits_work(rows, vocab, chunk, 8) / 8);
   double counted = 0;
   for (int64_t i = 0; i < rows; i++) put(weight, i, 1), counted += get(label, i) >= 0;
   put(scale, 0, 1 / counted), put(dloss, 0, 1);
-  lt_cross_entropy_args f = {.x = x.p,
-                             .w = w.p,
-                             .label = label.p,
-                             .weight = weight.p,
-                             .scale = scale.p,
-                             .loss = loss.p,
-                             .lse = lse.p,
-                             .work = work.p,
-                             .rows = rows,
-                             .width = width,
-                             .vocab = vocab,
-                             .chunk = chunk};
-  RUN(type, cross_entropy, &f, loss, lse);
+  lt_label_logits_args f = {.x = x.p,
+                            .w = w.p,
+                            .label = label.p,
+                            .lse = lse.p,
+                            .logit = logit.p,
+                            .work = work.p,
+                            .rows = rows,
+                            .width = width,
+                            .vocab = vocab,
+                            .chunk = chunk};
+  RUN(type, label_logits, &f, lse, logit);
+  lt_label_loss_args l = {.lse = lse.p,
+                          .logit = logit.p,
+                          .label = label.p,
+                          .weight = weight.p,
+                          .scale = scale.p,
+                          .loss = loss.p,
+                          .rows = rows};
+  RUN(type, label_loss, &l, loss);
   CHECK_NEAR(distance(loss, load(LT_F64, "loss")), 0, 1e-5);
-  lt_cross_entropy_backward_args b = {.x = x.p,
-                                      .w = w.p,
-                                      .label = label.p,
-                                      .weight = weight.p,
-                                      .scale = scale.p,
-                                      .lse = lse.p,
-                                      .dloss = dloss.p,
-                                      .dx = dx.p,
-                                      .dw = dw.p,
-                                      .work = work.p,
-                                      .rows = rows,
-                                      .width = width,
-                                      .vocab = vocab,
-                                      .chunk = chunk};
-  RUN(type, cross_entropy_backward, &b, dx, dw);
+  lt_label_loss_backward_args u = {.label = label.p,
+                                   .weight = weight.p,
+                                   .scale = scale.p,
+                                   .dloss = dloss.p,
+                                   .dlse = dlse.p,
+                                   .dlogit = dlogit.p,
+                                   .rows = rows};
+  RUN(type, label_loss_backward, &u, dlse, dlogit);
+  lt_label_logits_backward_args b = {.x = x.p,
+                                     .w = w.p,
+                                     .label = label.p,
+                                     .lse = lse.p,
+                                     .dlse = dlse.p,
+                                     .dlogit = dlogit.p,
+                                     .dx = dx.p,
+                                     .dw = dw.p,
+                                     .work = work.p,
+                                     .rows = rows,
+                                     .width = width,
+                                     .vocab = vocab,
+                                     .chunk = chunk};
+  RUN(type, label_logits_backward, &b, dx, dw);
   CHECK_NEAR(distance(dx, load(type, "grad_x")), 0, 1e-5);
   CHECK_NEAR(distance(dw, load(type, "grad_weight")), 0, 1e-5);
   lt_safetensors_close(file);

@@ -119,11 +119,11 @@ static inline lt_status net_build(void *context, lt_graph *g, lt_error *e) {
       lt_emit_2(g, &lt_op_embedding, token, net_param(g, "", "embedding", VOCAB, WIDTH, n->tp ? 0 : LT_NONE), NULL);
   for (int i = 0; i < n->layers; i++) x = net_layer(g, n, i, x);
   lt_graph_set_scope(g, "head");
-  lt_value in[] = {x, net_param(g, "", "head", VOCAB, WIDTH, LT_NONE), net_feed(g, "label", "i32", true),
-                   net_feed(g, "weight", "f32", true), net_feed(g, "loss_scale", "real", false)};
-  g->loss = lt_emit(g, &lt_op_cross_entropy, 5, in, NULL);
+  lt_value head = net_param(g, "", "head", VOCAB, WIDTH, LT_NONE), label = net_feed(g, "label", "i32", true);
+  lt_value weight = net_feed(g, "weight", "f32", true), scale = net_feed(g, "loss_scale", "real", false);
+  g->loss = lt_emit_cross_entropy(g, x, head, label, weight, scale, 0);
   net_output(g, g->loss, "loss");
-  if (n->outputs) net_output(g, g->loss + 1, "lse");
+  if (n->outputs && !g->failed) net_output(g, g->node.at[g->value.at[g->loss].node].in[0], "lse");
   if (n->train) {
     g->phase = LT_UPDATE;
     lt_graph_set_scope(g, "optim");

@@ -32,9 +32,9 @@ static lt_status build(void *context, lt_graph *g, lt_error *e) {
   lt_value table = net_param(g, "embedding", VOCAB, WIDTH, LT_NONE);
   lt_value x = lt_emit_2(g, &lt_op_embedding, feed(g, "token", "i32", true), table, NULL);
   x = net_layer(g, &net, x, 0);
-  lt_value in[5] = {x, net_param(g, "head", VOCAB, WIDTH, LT_NONE), feed(g, "label", "i32", true),
-                    feed(g, "weight", "f32", true), feed(g, "loss_scale", "real", false)};
-  g->loss = lt_emit(g, &lt_op_cross_entropy, 5, in, lt_attr_defaults(g, &lt_op_cross_entropy));
+  lt_value head = net_param(g, "head", VOCAB, WIDTH, LT_NONE), label = feed(g, "label", "i32", true);
+  g->loss =
+      lt_emit_cross_entropy(g, x, head, label, feed(g, "weight", "f32", true), feed(g, "loss_scale", "real", false), 0);
   net_output(g, g->loss, "loss");
   net_adamw(g);
   return g->failed ? g->error.code : LT_OK;

@@ -1,22 +1,20 @@
-/* cross_entropy.c: the output product fused with the cross-entropy, over chunks of rows: no tokens x vocabulary exists.
-** loss = scale * sum_i weight_i (lse_i - logit_i[label_i]) over rows with a label >= 0, logits = x w^T.
-** Where tokens are cut the loss and dw are parts of the sum: scale is the whole step's, so nothing is averaged again.
- */
+/* label_logits.c: the output product fused with what a loss needs of it: lse = ln sum exp of a row's logits x w^T, and
+** the logit of its label. Over chunks of rows: no tokens x vocabulary exists, forward or backward.
+** A w that is cut over the vocabulary gives parts: of a log-sum-exp, and of a sum of which one rank has the label. */
 #include "graph/ops/shared.h"
 
-enum { X, W, LABEL, WEIGHT, SCALE, LSE, DLOSS };
+enum { X, W, LABEL, LSE, DLSE, DLOGIT };
 enum { CHUNK };
+enum { ROWS, VOCAB }; /* labels */
 static const lt_attr_def attrs[] = {
     {.name = "chunk", .type = LT_ATTR_INT, .number = 256, .doc = "rows whose logits exist at a time"},
 };
 
-/* The five inputs of both. */
+/* The three inputs of both. */
 static bool check(lt_graph *g, const lt_node *n) {
   const lt_value_info *x = lt_want_input(g, n, X, g->real, 2, 2);
   if (!x || !lt_want_input(g, n, W, g->real, 2, 2) || !lt_want_size(g, n, W, 1, &x->dim[1], "x's width") ||
-      !lt_want_input(g, n, LABEL, LT_I32, 1, 1) || !lt_want_size(g, n, LABEL, 0, &x->dim[0], "x's rows") ||
-      !lt_want_input(g, n, WEIGHT, LT_F32, 1, 1) || !lt_want_size(g, n, WEIGHT, 0, &x->dim[0], "x's rows") ||
-      !lt_want_input(g, n, SCALE, g->real, 0, 0))
+      !lt_want_input(g, n, LABEL, LT_I32, 1, 1) || !lt_want_size(g, n, LABEL, 0, &x->dim[0], "x's rows"))
     return false;
   int64_t width = lt_want_extent(g, n, X, 1), vocab = lt_want_extent(g, n, W, 0);
   int64_t chunk = lt_attr_int(n, CHUNK);
@@ -25,11 +23,9 @@ static bool check(lt_graph *g, const lt_node *n) {
          lt_want_that(g, n, chunk > 0, "a chunk is a number of rows", "chunk >= 1", (double)chunk);
 }
 
-static void label_rows(lt_rule *r) { r->in[X][0] = r->in[LABEL][0] = r->in[WEIGHT][0] = 0; }
-
 static int64_t work(const lt_call *c) {
-  return lt_cross_entropy_work(c->in[X].dim[0], c->in[W].dim[0], lt_attr_int(c->node, CHUNK),
-                               (int64_t)lt_dtype_bytes(c->real));
+  return lt_label_logits_work(c->in[X].dim[0], c->in[W].dim[0], lt_attr_int(c->node, CHUNK),
+                              (int64_t)lt_dtype_bytes(c->real));
 }
 
 /* `products` matrix products of rows, width and vocab, and the softmax. */
@@ -42,24 +38,27 @@ static lt_cost cost_of(const lt_call *c, double products) {
 
 static int shape(lt_graph *g, const lt_node *n, lt_value_info *out) {
   if (!check(g, n)) return -1;
-  out[0].dtype = g->real;
-  lt_out_like(&out[1], lt_in(g, n, X));
-  out[1].rank = 1;
+  for (int o = 0; o < 2; o++) {
+    lt_out_like(&out[o], lt_in(g, n, X));
+    out[o].rank = 1;
+  }
+  out[0].dtype = LT_F64; /* lse - logit must hold where both are large */
   return 2;
 }
 
 static void rule(const lt_graph *g, const lt_node *n, lt_axis axis, lt_rule *r) {
   (void)axis;
-  label_rows(r);
-  r->out[1][0] = 0;
+  r->in[X][0] = r->in[LABEL][0] = r->out[0][0] = r->out[1][0] = ROWS;
+  r->in[W][0] = VOCAB;
+  r->reduce[0] = LT_LSE;
   lt_rule_alike(g, n, r);
 }
 
 static void grad(lt_graph *g, int32_t node, const lt_value *dout, lt_value *din) {
-  if (!lt_grad_first(g, node, dout)) return;
   const lt_node n = g->node.at[node];
-  lt_value in[] = {n.in[X], n.in[W], n.in[LABEL], n.in[WEIGHT], n.in[SCALE], n.out + 1, dout[0]};
-  lt_value dx = lt_emit(g, &lt_op_cross_entropy_backward, DLOSS + 1, in, n.attr);
+  if (dout[0] == LT_NONE && dout[1] == LT_NONE) return;
+  lt_value in[] = {n.in[X], n.in[W], n.in[LABEL], n.out, dout[0], dout[1]};
+  lt_value dx = lt_emit(g, &lt_op_label_logits_backward, DLOGIT + 1, in, n.attr);
   if (dx == LT_NONE) return;
   din[X] = dx;
   din[W] = dx + 1;
@@ -68,73 +67,77 @@ static void grad(lt_graph *g, int32_t node, const lt_value *dout, lt_value *din)
 static void cost(const lt_call *c, lt_cost *k) { *k = cost_of(c, 1); }
 
 static void fill(const lt_call *c, void *args) {
-  *(lt_cross_entropy_args *)args = (lt_cross_entropy_args){
+  *(lt_label_logits_args *)args = (lt_label_logits_args){
       .x = c->in[X].data,
       .w = c->in[W].data,
       .label = c->in[LABEL].data,
-      .weight = c->in[WEIGHT].data,
-      .scale = c->in[SCALE].data,
-      .loss = c->out[0].data,
-      .lse = c->out[1].data,
+      .lse = c->out[0].data,
+      .logit = c->out[1].data,
       .work = c->work,
       .rows = c->in[X].dim[0],
       .width = c->in[X].dim[1],
       .vocab = c->in[W].dim[0],
       .chunk = lt_attr_int(c->node, CHUNK),
+      .first = c->in[W].first[0],
   };
 }
 
-const lt_op lt_op_cross_entropy = {
-    .name = "cross_entropy",
+const lt_op lt_op_label_logits = {
+    .name = "label_logits",
     .kind = LT_OP_KERNEL,
-    .min_in = 5,
-    .max_in = 5,
+    .min_in = 3,
+    .max_in = 3,
     .attr = attrs,
     .n_attr = LT_ATTR_COUNT(attrs),
-    .inputs = "x w label weight scale",
-    .doc =
-        "loss, lse = scale * sum of weight * cross-entropy(x w^T, label): x [tokens, width], w [vocab, width], label "
-        "i32 [tokens] (negative: not counted), weight f32 [tokens], scale a scalar; lse [tokens]",
+    .inputs = "x w label",
+    .doc = "lse, logit = of the logits x w^T the log-sum-exp of a row (f64) and the logit of its label: x [tokens, "
+           "width], "
+           "w [vocab, width], label i32 [tokens] (negative: none, a logit of 0); both [tokens]",
     .shape = shape,
     .rule = rule,
     .grad = grad,
     .cost = cost,
     .work = work,
-    .kernel = LT_KERNEL_cross_entropy,
-    .args_bytes = sizeof(lt_cross_entropy_args),
+    .kernel = LT_KERNEL_label_logits,
+    .args_bytes = sizeof(lt_label_logits_args),
     .fill = fill,
 };
 
 /* ---- Backward ---- */
 
 static int backward_shape(lt_graph *g, const lt_node *n, lt_value_info *out) {
-  if (!check(g, n) || !lt_want_input(g, n, LSE, g->real, 1, 1) ||
-      !lt_want_size(g, n, LSE, 0, &lt_in(g, n, X)->dim[0], "x's rows") || !lt_want_input(g, n, DLOSS, g->real, 0, 0))
-    return -1;
+  if (!check(g, n)) return -1;
+  for (int i = LSE; i <= DLOGIT; i++) {
+    if (i > LSE && !lt_in(g, n, i)) continue; /* no gradient reaches that output */
+    if (!lt_want_input(g, n, i, i == DLOGIT ? g->real : LT_F64, 1, 1) ||
+        !lt_want_size(g, n, i, 0, &lt_in(g, n, X)->dim[0], "x's rows"))
+      return -1;
+  }
   lt_out_like(&out[0], lt_in(g, n, X));
   lt_out_like(&out[1], lt_in(g, n, W));
   return 2;
 }
 
+/* Cut over the vocabulary every rank has a part of dx, and its rows of dw; cut over rows it is the other way round. */
 static void backward_rule(const lt_graph *g, const lt_node *n, lt_axis axis, lt_rule *r) {
   (void)axis;
-  label_rows(r);
-  r->in[LSE][0] = r->out[0][0] = 0;
-  lt_rule_linear(r, 1u << DLOSS);
+  r->in[X][0] = r->in[LABEL][0] = r->in[LSE][0] = r->in[DLSE][0] = r->in[DLOGIT][0] = r->out[0][0] = ROWS;
+  r->in[W][0] = r->out[1][0] = VOCAB;
+  r->linear = LT_LINEAR_ALL;
+  r->linear_in = 1u << DLSE | 1u << DLOGIT;
   lt_rule_alike(g, n, r);
 }
 
 static void backward_cost(const lt_call *c, lt_cost *k) { *k = cost_of(c, 3); }
 
 static void backward_fill(const lt_call *c, void *args) {
-  *(lt_cross_entropy_backward_args *)args = (lt_cross_entropy_backward_args){
+  *(lt_label_logits_backward_args *)args = (lt_label_logits_backward_args){
       .x = c->in[X].data,
       .w = c->in[W].data,
       .label = c->in[LABEL].data,
-      .weight = c->in[WEIGHT].data,
-      .scale = c->in[SCALE].data,
       .lse = c->in[LSE].data,
-      .dloss = c->in[DLOSS].data,
+      .dlse = lt_operand_data(c, DLSE),
+      .dlogit = lt_operand_data(c, DLOGIT),
       .dx = c->out[0].data,
       .dw = c->out[1].data,
       .work = c->work,
@@ -142,24 +145,25 @@ static void backward_fill(const lt_call *c, void *args) {
       .width = c->in[X].dim[1],
       .vocab = c->in[W].dim[0],
       .chunk = lt_attr_int(c->node, CHUNK),
+      .first = c->in[W].first[0],
   };
 }
 
-const lt_op lt_op_cross_entropy_backward = {
-    .name = "cross_entropy_backward",
+const lt_op lt_op_label_logits_backward = {
+    .name = "label_logits_backward",
     .kind = LT_OP_KERNEL,
     .flags = LT_OP_INTERNAL,
-    .min_in = DLOSS + 1,
-    .max_in = DLOSS + 1,
+    .min_in = LSE + 1,
+    .max_in = DLOGIT + 1,
     .attr = attrs,
     .n_attr = LT_ATTR_COUNT(attrs),
-    .inputs = "x w label weight scale lse dloss",
-    .doc = "dx, dw = the gradients of cross_entropy from its inputs, lse, dloss",
+    .inputs = "x w label lse dlse dlogit",
+    .doc = "dx, dw = the gradients of label_logits from its inputs, lse, dlse, dlogit",
     .shape = backward_shape,
     .rule = backward_rule,
     .cost = backward_cost,
     .work = work,
-    .kernel = LT_KERNEL_cross_entropy_backward,
-    .args_bytes = sizeof(lt_cross_entropy_backward_args),
+    .kernel = LT_KERNEL_label_logits_backward,
+    .args_bytes = sizeof(lt_label_logits_backward_args),
     .fill = backward_fill,
 };
