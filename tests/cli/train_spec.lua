@@ -117,8 +117,7 @@ return {
   model = function(ctx)
     local table = ctx:param("embedding", { 256, 16 })
     local x = op.embedding(ctx:feed "token", table)
-    return factor(ctx) * op.cross_entropy(x, ctx:param("head", { 256, 16 }), ctx:feed "label", ctx:feed "weight",
-      ctx:feed "loss_scale")
+    return factor(ctx) * ctx:cross_entropy(x, ctx:param("head", { 256, 16 }))
   end,
   optim = lt.optim.adamw { lr = 1e-2 },
   train = { tokens = 64, steps = 60, micro_batch = 2 },
