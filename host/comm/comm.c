@@ -120,11 +120,15 @@ void lt_comm_free(lt_comm *c) {
   if (c) c->ops->free(c);
 }
 
+void lt_comm_doze(lt_comm *c, lt_ticket ticket) {
+  if (c->ops->doze) c->ops->doze(c, ticket);
+}
+
 lt_status lt_comm_await(lt_comm *c, lt_ticket ticket, lt_error *e) {
   bool done = false;
   lt_status status = lt_comm_test(c, ticket, &done, e);
   while (!status && !done) {
-    if (c->ops->doze) c->ops->doze(c, ticket);
+    lt_comm_doze(c, ticket);
     status = lt_comm_test(c, ticket, &done, e);
   }
   return status;

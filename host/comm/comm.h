@@ -113,6 +113,9 @@ lt_status lt_comm_start(lt_comm *c, const lt_transfer *t, lt_ticket *out, lt_err
 lt_status lt_comm_test(lt_comm *c, lt_ticket ticket, bool *done, lt_error *e);
 void lt_comm_free(lt_comm *c); /* NULL is fine */
 
+/* Between two tests, by who has nothing else to do: sleep until the ticket may have ended, a tenth of a second at most,
+** so that the core is free for the thread that moves the transfer. Does nothing where nothing can move meanwhile. */
+void lt_comm_doze(lt_comm *c, lt_ticket ticket);
 /* Wait for a ticket, asleep where the backend can; then it is free. Not for `local` while a peer has yet to start. */
 lt_status lt_comm_await(lt_comm *c, lt_ticket ticket, lt_error *e);
 /* Start and wait. */

@@ -239,7 +239,7 @@ static bool mpi_abort(lt_comm *c, const lt_error *e) {
   failure(m, &ignored);
   /* The one that reports ends first: its exit status becomes the job's. */
   bool mine = !atomic_load(&m->relayed) && !atomic_load(&m->reported);
-  if (!mine) lt_mpi_sleep(&(_Atomic uint32_t){0}, 0, 2);
+  if (!mine) nanosleep(&(struct timespec){.tv_sec = 2}, NULL);
   return mine;
 }
 

@@ -40,7 +40,7 @@ typedef struct lt_mpi_message {
   uint64_t address;
   int64_t bytes;
   int64_t op; /* whose: the index of the posting rank's operation */
-  unsigned char inside[LT_MPI_INSIDE];
+  _Alignas(8) unsigned char inside[LT_MPI_INSIDE];
 } lt_mpi_message;
 
 /* ---- What ranks of one machine share ---- */
@@ -109,7 +109,7 @@ typedef struct lt_mpi_side { /* one member of an operation, in one phase, as we 
   int64_t op;                /* its operation */
   int64_t asked;             /* bytes asked for by MPI and not here yet */
   bool arrived, thanked;
-  unsigned char inside[LT_MPI_INSIDE];
+  _Alignas(8) unsigned char inside[LT_MPI_INSIDE];
 } lt_mpi_side;
 
 typedef enum lt_mpi_stage { LT_MPI_REDUCE, LT_MPI_GATHER, LT_MPI_ENDED } lt_mpi_stage;
