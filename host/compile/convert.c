@@ -68,20 +68,43 @@ static bool is_cut(const lt_graph *g, lt_value v) {
   return false;
 }
 
+/* A flat range is cut from what the other axes leave: it means nothing across a change of a sharded one. */
+static bool cuts_across(const lt_placer *p, const lt_placement *from, const lt_placement *to) {
+  bool flat = false, sharded = false;
+  for (int a = 0; a < LT_AXES; a++) {
+    lt_place x = from->axis[a], y = to->axis[a];
+    if (p->m->size[a] == 1) continue;
+    flat = flat || x.kind == LT_FLAT || y.kind == LT_FLAT;
+    sharded = sharded || (!lt_place_equal(x, y) && (x.kind == LT_SHARDED || y.kind == LT_SHARDED));
+  }
+  return flat && sharded;
+}
+
+static lt_value gather_flat(lt_placer *p, lt_value v) {
+  lt_axis_mask axes = 0;
+  for (int a = 0; a < LT_AXES; a++)
+    if (p->m->size[a] > 1 && p->g->value.at[v].place.axis[a].kind == LT_FLAT) axes |= LT_MASK(a);
+  return axes ? emit_change(p, v, lt_place_flat(), lt_place_r(), axes) : v;
+}
+
 /* What shrinks a value first, what grows it last; axes that change alike change together. */
 lt_value lt_convert(lt_placer *p, lt_value v, const lt_placement *want) {
   static const struct {
     lt_place_kind from, to;
-  } order[] = {{LT_REPLICATED, LT_SHARDED}, {LT_REPLICATED, LT_FLAT},    {LT_PARTIAL, LT_FLAT},
-               {LT_PARTIAL, LT_SHARDED},    {LT_SHARDED, LT_SHARDED},    {LT_PARTIAL, LT_REPLICATED},
-               {LT_FLAT, LT_REPLICATED},    {LT_SHARDED, LT_REPLICATED}, {LT_REPLICATED, LT_PARTIAL}};
+    bool across; /* only there */
+  } order[] = {{LT_REPLICATED, LT_SHARDED, false}, {LT_PARTIAL, LT_SHARDED, false}, {LT_SHARDED, LT_SHARDED, false},
+               {LT_SHARDED, LT_REPLICATED, true},  {LT_REPLICATED, LT_FLAT, false}, {LT_PARTIAL, LT_FLAT, false},
+               {LT_PARTIAL, LT_REPLICATED, false}, {LT_FLAT, LT_REPLICATED, false}, {LT_SHARDED, LT_REPLICATED, false},
+               {LT_REPLICATED, LT_PARTIAL, false}};
   lt_graph *g = p->g;
   for (int64_t i = 0; i < p->done.n; i++) {
     const lt_conversion *c = &p->done.at[i];
     if (c->from == v && !memcmp(&c->place, want, sizeof *want) && (c->phase == g->phase || !is_cut(g, v))) return c->to;
   }
-  lt_value x = v;
+  bool across = cuts_across(p, &g->value.at[v].place, want);
+  lt_value x = across ? gather_flat(p, v) : v;
   for (size_t o = 0; o < sizeof order / sizeof order[0]; o++) {
+    if (order[o].across && !across) continue;
     for (int a = 0; a < LT_AXES && x != LT_NONE; a++) {
       lt_place from = g->value.at[x].place.axis[a], to = want->axis[a];
       if (lt_place_equal(from, to) || from.kind != order[o].from || to.kind != order[o].to) continue;
