@@ -134,7 +134,11 @@ lt_status lt_executor_create(const lt_schedule *s, const lt_device *d, lt_comm *
   if (!x->kernel)
     status = lt_fail(e, LT_USAGE, "device '%s' has no kernels for %s", d->name, lt_dtype_name(s->graph->real));
   if (!status && !allocate(x)) status = lt_fail_memory(e, (size_t)s->args_bytes, "an executor");
-  if (!status) status = lt_arena_create(&x->arena, (size_t)s->arena_bytes, e);
+  if (!status) { /* where peers of this machine can read it */
+    void *base = NULL;
+    status = lt_comm_memory_create(comm, (size_t)s->arena_bytes, &base, e);
+    x->arena = (lt_arena){.base = base, .bytes = status ? 0 : (size_t)s->arena_bytes};
+  }
   for (int64_t g = 0; !status && g < s->group.n; g++) {
     const lt_group_plan *p = &s->group.at[g];
     x->group[g] = (lt_group){.rank = p->rank, .n = p->n, .self = p->self, .id = (int32_t)p->axes};
@@ -166,7 +170,7 @@ void lt_executor_free(lt_executor *x) {
   for (int lane = 0; lane < LT_LANES; lane++) free(x->order[lane]);
   free(x->group);
   for (int i = 0; i < 2; i++) free(x->parts[i]);
-  lt_arena_free(&x->arena);
+  lt_comm_memory_free(x->comm, x->arena.base, x->arena.bytes);
   free(x);
 }
 
@@ -283,7 +287,11 @@ lt_status lt_executor_run(lt_executor *x, lt_error *e) {
       done = done && now[lane] == LT_DONE;
     }
     if (done) return LT_OK;
-    if (ran || x->in_flight) continue; /* in flight: only the peer can end it, ask again */
+    if (ran) continue;
+    if (x->in_flight) { /* only the peer can end it */
+      if (x->comm->ops->doze) x->comm->ops->doze(x->comm, x->ticket);
+      continue;
+    }
     lt_text text = {0};
     lt_executor_describe(x, &text);
     lt_status status = lt_fail(e, LT_FAILED, "nothing can run on rank %d: %s", (int)x->s->rank, text.s ? text.s : "");

@@ -25,7 +25,8 @@ typedef struct lt_step_input {
   int32_t n_feed;
   const lt_host_array *output;
   int32_t n_output;
-  bool shared; /* the output arrays are those of all ranks of this process: of equal parts only one is stored */
+  bool shared; /* the output arrays are those of all ranks: of equal parts only one is stored; else every rank stores
+                  what it holds whole, and of equal parts still only one */
   struct lt_tape *tape; /* NULL: neither recorded nor replayed */
   bool replay;          /* decisions are read from the tape; else they are written to it */
 } lt_step_input;

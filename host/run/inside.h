@@ -54,6 +54,8 @@ void lt_load_array(lt_executor *x, int32_t item);
 void lt_store_array(lt_executor *x, int32_t item);
 /* The token factor of a value whose rows can be told apart in the whole step: rows a token; 0 if it has none. */
 int64_t lt_rows_factor(const lt_graph *g, lt_value v);
+/* Does every rank of the mesh hold all of a value? */
+bool lt_is_whole(const lt_mesh *m, const lt_placement *p);
 /* Rows of operand `index` (by the schedule's operands) between the arena and an array of the whole step. */
 void lt_rows_move(lt_executor *x, int32_t index, int32_t item, lt_tensor *t, bool to_host);
 

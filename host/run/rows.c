@@ -167,6 +167,12 @@ void lt_load_array(lt_executor *x, int32_t item) {
     move_whole(x, index, t, false, LT_BOX_COPY);
 }
 
+bool lt_is_whole(const lt_mesh *m, const lt_placement *p) {
+  for (int a = 0; a < LT_AXES; a++)
+    if (m->size[a] > 1 && p->axis[a].kind != LT_REPLICATED) return false;
+  return true;
+}
+
 /* Is this rank the first of those that hold the same part? */
 static bool first_replica(const lt_schedule *s, const lt_placement *p) {
   for (int a = 0; a < LT_AXES; a++)
@@ -179,7 +185,8 @@ void lt_store_array(lt_executor *x, int32_t item) {
   int32_t index = host_operand(it);
   lt_value v = x->s->operand.at[index].value;
   lt_tensor *t = x->in.output[x->run[item].bound].tensor;
-  if (x->in.shared && !first_replica(x->s, &x->s->graph->value.at[v].place)) return;
+  const lt_placement *p = &x->s->graph->value.at[v].place;
+  if (!first_replica(x->s, p) && (x->in.shared || !lt_is_whole(x->s->mesh, p))) return;
   const lt_node *n = lt_item_node(x, item);
   if (lt_rows_factor(x->s->graph, v))
     lt_rows_move(x, index, item, t, true);
@@ -219,6 +226,8 @@ void lt_move_decisions(lt_executor *x, int32_t item) {
     int32_t index = it->operand + it->n_in + o;
     if (!x->key[index]) continue;
     const lt_tape_entry *t = &x->in.tape->entry.at[x->entry[index]];
+    const lt_placement *p = &x->s->graph->value.at[x->s->operand.at[index].value].place;
+    if (!x->in.replay && !first_replica(x->s, p)) continue;
     if (t->factor)
       lt_rows_move(x, index, item, t->tensor, !x->in.replay);
     else

@@ -1,4 +1,4 @@
-/* session.c: a compiled step on a world of ranks in this process, one thread, each rank a program counter a lane.
+/* session.c: a compiled step on the ranks of this process: one of many, or all, each a program counter a lane.
 ** A seeded choice among ready (rank, lane) decides who goes next: results must not depend on it, and tests try many.
 ** Design: one call runs at most one item and never blocks, so that nothing runnable is a deadlock found at once. */
 #include "run/session_inside.h"
@@ -8,16 +8,24 @@
 
 /* ---- Made once ---- */
 
-static lt_status check_program(const lt_program *p, lt_error *e) {
+static lt_status check_program(const lt_program *p, const lt_world *w, lt_error *e) {
+  if (w && p->plan.mesh.world != lt_world_size(w))
+    return lt_fail(e, LT_USAGE, "a program for %d ranks in a world of %d", (int)p->plan.mesh.world,
+                   (int)lt_world_size(w));
   for (int32_t r = 0; r < p->plan.mesh.world; r++)
-    if (!p->schedule[r]) return lt_fail(e, LT_USAGE, "the program has no schedule for rank %d of this process", (int)r);
+    if (!p->schedule[r] && (!w || r == lt_world_rank(w)))
+      return lt_fail(e, LT_USAGE, "the program has no schedule for rank %d of this process", (int)r);
   return LT_OK;
 }
 
 static lt_status create_ranks(lt_session *s, const lt_device *d, lt_error *e) {
-  lt_status status = s->world == 1 ? lt_comm_self(&s->comm[0], e) : lt_comm_local(s->world, s->comm, e);
+  lt_status status = LT_OK;
+  if (s->all)
+    s->comm[lt_world_rank(s->all)] = s->all->comm;
+  else
+    status = s->world == 1 ? lt_comm_self(&s->comm[0], e) : lt_comm_local(s->world, s->comm, e);
   for (int32_t r = 0; r < s->world && !status; r++)
-    status = lt_executor_create(s->program->schedule[r], d, s->comm[r], &s->executor[r], e);
+    if (s->comm[r]) status = lt_executor_create(s->program->schedule[r], d, s->comm[r], &s->executor[r], e);
   return status;
 }
 
@@ -47,13 +55,13 @@ static lt_status create(lt_session *s, const lt_device *d, lt_error *e) {
   if (!status) status = create_ranks(s, d, e);
   if (!status) status = lt_bindings_create(s, e);
   if (!status) status = lt_deal_create(lt_mesh_dp(s->mesh), lt_mesh_sp(s->mesh), s->program->plan.units, &s->deal, e);
-  if (!status) lt_states_init(s);
-  return status;
+  return status ? status : lt_states_init(s, e);
 }
 
-lt_status lt_session_create(lt_program *p, uint64_t seed, const lt_device *d, lt_session **out, lt_error *e) {
+lt_status lt_session_create_rank(lt_program *p, uint64_t seed, const lt_device *d, lt_world *w, lt_session **out,
+                                 lt_error *e) {
   *out = NULL;
-  lt_status status = check_program(p, e);
+  lt_status status = check_program(p, w, e);
   lt_session *s = status ? NULL : calloc(1, sizeof *s);
   if (!status && !s) status = lt_fail_memory(e, sizeof *s, "a session");
   if (status) {
@@ -61,6 +69,7 @@ lt_status lt_session_create(lt_program *p, uint64_t seed, const lt_device *d, lt
     return status;
   }
   s->program = p;
+  s->all = w;
   s->mesh = &p->plan.mesh;
   s->world = p->plan.mesh.world;
   s->seed = s->order = seed;
@@ -72,13 +81,17 @@ lt_status lt_session_create(lt_program *p, uint64_t seed, const lt_device *d, lt
   return status;
 }
 
+lt_status lt_session_create(lt_program *p, uint64_t seed, const lt_device *d, lt_session **out, lt_error *e) {
+  return lt_session_create_rank(p, seed, d, NULL, out, e);
+}
+
 void lt_session_free(lt_session *s) {
   if (!s) return;
   lt_bindings_free(s);
   lt_states_free(s);
   for (int32_t r = 0; r < s->world; r++) {
     if (s->executor) lt_executor_free(s->executor[r]);
-    if (s->comm) lt_comm_free(s->comm[r]);
+    if (s->comm && !s->all) lt_comm_free(s->comm[r]);
   }
   free(s->executor);
   free(s->comm);
@@ -147,8 +160,9 @@ static lt_status deadlock(const lt_session *s, lt_error *e) {
   return status;
 }
 
-/* From a random (rank, lane) on, the first that is ready runs one item; again, until all are done. */
+/* All ranks: from a random (rank, lane) on, the first that is ready runs one item; again, until all are done. */
 static lt_status drive(lt_session *s, lt_error *e) {
+  if (s->all) return lt_executor_run(s->executor[lt_world_rank(s->all)], e);
   uint32_t n = (uint32_t)s->world * LT_LANES;
   uint64_t random = s->order ^ (uint64_t)s->step << 20;
   for (;;) {
@@ -184,6 +198,7 @@ static lt_status begin(lt_session *s, const lt_step_table *t, lt_error *e) {
   lt_status status = lt_deal_step(s->deal, t, block > 0 ? block : 1, e);
   if (!status) status = lt_bindings_begin(s, t, e);
   if (!status) status = begin_tape(s, t, e);
+  if (!status && s->all) lt_rank_begin_outputs(s);
   const lt_step_input in = {.step = s->step,
                             .seed = s->seed,
                             .table = t,
@@ -193,12 +208,13 @@ static lt_status begin(lt_session *s, const lt_step_table *t, lt_error *e) {
                             .n_feed = (int32_t)s->feed.n,
                             .output = s->output_array,
                             .n_output = (int32_t)s->output.n,
-                            .shared = true,
+                            .shared = !s->all,
                             .tape = s->replay   ? (lt_tape *)s->replay
                                     : s->record ? s->tape
                                                 : NULL,
                             .replay = s->replay != NULL};
-  for (int32_t r = 0; r < s->world && !status; r++) status = lt_executor_begin(s->executor[r], &in, e);
+  for (int32_t r = 0; r < s->world && !status; r++)
+    if (lt_session_runs(s, r)) status = lt_executor_begin(s->executor[r], &in, e);
   return status;
 }
 
@@ -207,7 +223,8 @@ lt_status lt_session_step(lt_session *s, const lt_step_table *t, lt_error *e) {
     if (e && !e->code) *e = s->broken;
     return s->broken.code;
   }
-  lt_status status = begin(s, t, e);
+  lt_status status = s->all ? lt_rank_agree(s, t, e) : LT_OK;
+  if (!status) status = begin(s, t, e);
   if (status) return status;
   if (drive(s, &s->broken)) {
     if (e && !e->code) *e = s->broken;

@@ -3,6 +3,7 @@
 #ifndef LT_RUN_SESSION_H
 #define LT_RUN_SESSION_H
 
+#include "comm/world.h"
 #include "compile/compile.h"
 #include "core/log.h"
 #include "run/executor.h"
@@ -12,6 +13,10 @@ typedef struct lt_session lt_session;
 /* Takes the program over. All ranks of its world run here, in seeded order when there are several. States get their
 ** initial values, drawn from `seed`; gradients and moments are zero. */
 lt_status lt_session_create(lt_program *p, uint64_t seed, const lt_device *d, lt_session **out, lt_error *e);
+/* One rank of a world whose other ranks are other processes: the rank of `w`, whose schedule the program must have. The
+** calls below that say so are collective. An error on one rank must reach the others by lt_comm_abort. */
+lt_status lt_session_create_rank(lt_program *p, uint64_t seed, const lt_device *d, lt_world *w, lt_session **out,
+                                 lt_error *e);
 void lt_session_free(lt_session *s);
 const lt_program *lt_session_program(const lt_session *s);
 
@@ -21,10 +26,14 @@ const lt_program *lt_session_program(const lt_session *s);
 ** are bound. Names the graph does not have are LT_USAGE errors that list those it has. */
 lt_status lt_session_bind(lt_session *s, const char *name, lt_tensor *t, lt_error *e);
 /* An output's latest value as a tensor owned by the session, allocated for the bound; its token dimension is cut to the
-** step's tokens. Without a token dimension it is the sum over the step's units. NULL if there is no such output. */
+** step's tokens. Without a token dimension it is the sum over the step's units. NULL if there is no such output. Of a
+** session of one rank: whole if all ranks have it whole (a loss), else this rank's part among zeros. */
 const lt_tensor *lt_session_output(lt_session *s, const char *name);
+/* Collective: make the output whole on every rank. A bound output too. Nothing to do where all ranks run here. */
+lt_status lt_session_gather(lt_session *s, const char *name, lt_error *e);
 
-/* Run one step on all ranks of the process. What fails before anything ran (a step larger than planned, a missing feed)
+/* Run one step on all ranks of the process; collective: before it, all ranks make sure that they have the same step table
+** and controls. What fails before anything ran (a step larger than planned, a missing feed)
 ** leaves the session as it was; a failure inside the step is final: every later step returns the same error. When no
 ** rank can go on the error lists what each waits for. */
 lt_status lt_session_step(lt_session *s, const lt_step_table *t, lt_error *e);
@@ -41,15 +50,19 @@ lt_status lt_session_get_control(const lt_session *s, const char *name, double *
 
 /* A state as a global tensor: gathered from the ranks that hold it (replicas must be bit-equal, else LT_FAILED; partial
 ** sums are added in member order), and scattered to them. read: the caller frees *out. A state that no rank's schedule
-** touches keeps what was written, or its initial value. */
+** touches keeps what was written, or its initial value. Collective: reading gives the whole to all ranks, or to rank
+** `root` only (*out is NULL elsewhere), and holds no more than one whole tensor. */
 lt_status lt_session_read(lt_session *s, const char *state, lt_tensor **out, lt_error *e);
+lt_status lt_session_read_at(lt_session *s, const char *state, int32_t root, lt_tensor **out, lt_error *e);
+/* Not collective: a rank takes its own part of the whole, the same on all ranks. */
 lt_status lt_session_write(lt_session *s, const char *state, const lt_tensor *t, lt_error *e);
 
 /* Tape: decisions of the last step (record on), and a replay of another session's, which must outlive it; NULL ends it.
-*/
+** Of a session of one rank the tape holds this rank's decisions among zeros, until all ranks gather it. */
 void lt_session_record(lt_session *s, bool on);
 lt_status lt_session_replay(lt_session *s, const struct lt_tape *t, lt_error *e);
 const struct lt_tape *lt_session_tape(const lt_session *s);
+lt_status lt_session_gather_tape(lt_session *s, lt_error *e); /* collective */
 
 lt_executor *lt_session_executor(lt_session *s, int32_t rank); /* NULL: not in this process */
 
