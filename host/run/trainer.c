@@ -75,11 +75,11 @@ lt_status lt_trainer_create(const lt_trainer_options *o, lt_program *train, lt_p
   if (st == LT_OK) {
     t->o = *o;
     t->o.length = NULL; /* until it is a copy */
-    st = lt_session_create(train, o->seed, o->device, &t->train, e);
+    st = lt_session_create_rank(train, o->seed, o->device, o->world, &t->train, e);
     train = NULL;
   }
   if (st == LT_OK && eval) {
-    st = lt_session_create(eval, o->seed, o->device, &t->eval, e);
+    st = lt_session_create_rank(eval, o->seed, o->device, o->world, &t->eval, e);
     eval = NULL;
   }
   lt_program_free(train);
@@ -138,15 +138,6 @@ static lt_status set_control_if_there(lt_session *s, const char *name, double x,
 static double scalar_output(lt_session *s, const char *name) {
   const lt_tensor *x = lt_session_output(s, name);
   return x && lt_tensor_count(x) == 1 ? lt_dtype_load(x->dtype, x->data, 0) : NAN;
-}
-
-static int64_t largest_arena(lt_session *s) {
-  int64_t most = 0;
-  for (int32_t r = 0; r < lt_session_program(s)->plan.mesh.world; r++) {
-    lt_executor *x = lt_session_executor(s, r);
-    if (x && (int64_t)lt_executor_arena(x)->bytes > most) most = (int64_t)lt_executor_arena(x)->bytes;
-  }
-  return most;
 }
 
 static bool is_finite(const lt_tensor *x) {
@@ -212,7 +203,7 @@ lt_status lt_trainer_step(lt_trainer *t, double lr, lt_step_stats *stats, lt_err
                            .seconds = now() - begin,
                            .grad_norm = scalar_output(t->train, "grad_norm"),
                            .lr = lr,
-                           .memory = largest_arena(t->train),
+                           .memory = lt_session_program(t->train)->plan.peak,
                            .applied = lt_session_applied(t->train)};
   if (!stats->applied) report_skipped(t, stats);
   commit(t, stats);

@@ -25,6 +25,8 @@ typedef struct lt_trainer_options {
   int32_t n_length;
   int64_t eval_tokens; /* at most, of an evaluation; 0: all held-out text */
   lt_log log;          /* what a person should know that is no error */
+  lt_world *world; /* of which this process runs one rank: every call below that can fail is collective, and an error
+                          of one rank must reach the others by lt_comm_abort; NULL: all ranks run here */
 } lt_trainer_options;
 
 typedef struct lt_step_stats {
@@ -60,10 +62,10 @@ bool lt_trainer_can_evaluate(const lt_trainer *t);
 lt_status lt_trainer_evaluate(lt_trainer *t, double *loss, int64_t *tokens, lt_error *e);
 
 /* Write everything a run goes on with into the folder `saves`, as step-N. `policy`: what its policies keep, any tree,
-** or NULL. */
+** or NULL. Rank 0 writes; if it cannot, all ranks come back with its error, and the last save stays. */
 lt_status lt_trainer_save(lt_trainer *t, const char *saves, const lt_tree *policy, lt_error *e);
 /* Go on from the newest whole save in the folder; the log says why newer ones are refused. LT_DATA when there is none,
-** or it is not one of this model. The layout may be another. *policy (may be NULL) is the caller's to free. */
+** or it is not one of this model. The layout may be another. Every rank must see the folder. *policy (may be NULL) is the caller's to free. */
 lt_status lt_trainer_resume(lt_trainer *t, const char *saves, lt_tree **policy, lt_error *e);
 
 #endif

@@ -18,7 +18,11 @@ static const char model_file[] = "model.safetensors", optimizer_file[] = "optimi
 
 static const char *file_of(const lt_state *s) { return s->role == LT_ROLE_MOMENT ? optimizer_file : model_file; }
 
-/* ---- Tensors out ---- */
+/* ---- Tensors out ----
+** Rank 0 writes, and says what it needs next: the others gather that state with it until it says that it has ended, well
+** or not. */
+
+enum { SAVE_ENDED = -1 };
 
 typedef struct outgoing { /* the states of one file */
   lt_trainer *t;
@@ -35,7 +39,8 @@ static lt_status hold(outgoing *o, int64_t i, lt_error *e) {
   lt_tensor_free(o->whole);
   o->whole = NULL;
   o->held = -1;
-  lt_status st = lt_session_read(o->t->train, state_at(o, i)->name, &o->whole, e);
+  lt_status st = lt_world_broadcast(o->t->o.world, 0, &o->state[i], sizeof o->state[i], e);
+  if (st == LT_OK) st = lt_session_read_at(o->t->train, state_at(o, i)->name, 0, &o->whole, e);
   if (st == LT_OK) o->held = i;
   return st;
 }
@@ -123,7 +128,7 @@ static lt_status save_state(lt_trainer *t, lt_save *save, const lt_tree *policy,
   return st;
 }
 
-lt_status lt_trainer_save(lt_trainer *t, const char *saves, const lt_tree *policy, lt_error *e) {
+static lt_status write_save(lt_trainer *t, const char *saves, const lt_tree *policy, lt_error *e) {
   lt_save *save = NULL;
   lt_status st = lt_save_begin(saves, t->next, &save, e);
   if (st == LT_OK) st = save_file(t, save, model_file, e);
@@ -132,6 +137,34 @@ lt_status lt_trainer_save(lt_trainer *t, const char *saves, const lt_tree *polic
   if (st == LT_OK) st = lt_save_commit(save, e);
   lt_save_free(save);
   return st;
+}
+
+/* What a rank that does not write does meanwhile. */
+static lt_status serve_save(lt_trainer *t, lt_error *e) {
+  const lt_graph *g = lt_trainer_graph(t);
+  for (;;) {
+    int32_t state = SAVE_ENDED;
+    lt_tensor *none;
+    lt_status st = lt_world_broadcast(t->o.world, 0, &state, sizeof state, e);
+    if (st == LT_OK && state == SAVE_ENDED) return LT_OK;
+    if (st == LT_OK) st = lt_session_read_at(t->train, g->state.at[state].name, 0, &none, e);
+    if (st != LT_OK) return st;
+  }
+}
+
+lt_status lt_trainer_save(lt_trainer *t, const char *saves, const lt_tree *policy, lt_error *e) {
+  lt_error written = {0};
+  int32_t ended = SAVE_ENDED;
+  lt_status st = LT_OK;
+  if (lt_world_rank(t->o.world) > 0) {
+    st = serve_save(t, e);
+  } else if (write_save(t, saves, policy, &written) != LT_COMM) {
+    st = lt_world_broadcast(t->o.world, 0, &ended, sizeof ended, e);
+  } else if (e && !e->code) { /* no rank listens any more */
+    *e = written;
+  }
+  if (st == LT_OK && written.code != LT_COMM) st = lt_world_tell(t->o.world, 0, &written, e);
+  return st == LT_OK ? written.code : st;
 }
 
 /* ---- Tensors in ---- */
@@ -248,15 +281,27 @@ static lt_status load(lt_trainer *t, const char *folder, lt_tree **policy, lt_er
   return st;
 }
 
+/* Rank 0 looks for it, since that means reading every byte; the others hear where it is. The caller frees *folder. */
+static lt_status find_save(lt_trainer *t, const char *saves, char **folder, lt_error *e) {
+  lt_text refused = {0};
+  lt_error found = {0};
+  int64_t n = 0;
+  if (lt_world_rank(t->o.world) == 0 && lt_save_newest(saves, folder, &refused, &found) == LT_OK)
+    n = (int64_t)strlen(*folder) + 1;
+  if (refused.s) lt_log_write(&t->o.log, LT_LOG_WARN, "refused: %s", refused.s);
+  lt_text_free(&refused);
+  lt_status st = lt_world_tell(t->o.world, 0, &found, e);
+  if (st == LT_OK) st = lt_world_broadcast(t->o.world, 0, &n, sizeof n, e);
+  if (st == LT_OK && !*folder && !(*folder = malloc((size_t)n))) st = lt_fail_memory(e, (size_t)n, "a folder name");
+  return st == LT_OK ? lt_world_broadcast(t->o.world, 0, *folder, n, e) : st;
+}
+
 lt_status lt_trainer_resume(lt_trainer *t, const char *saves, lt_tree **policy, lt_error *e) {
   char *folder = NULL;
-  lt_text refused = {0};
   if (policy) *policy = NULL;
-  lt_status st = lt_save_newest(saves, &folder, &refused, e);
-  if (refused.s) lt_log_write(&t->o.log, LT_LOG_WARN, "refused: %s", refused.s);
+  lt_status st = find_save(t, saves, &folder, e);
   if (st == LT_OK) st = load(t, folder, policy, e);
   if (st == LT_OK) lt_log_write(&t->o.log, LT_LOG_INFO, "going on from %s", folder);
-  lt_text_free(&refused);
   free(folder);
   return st;
 }
