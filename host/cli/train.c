@@ -65,6 +65,7 @@ static lt_status create_trainer(training *t, lt_error *e) {
   const lt_trainer_options o = {.device = lt_device_cpu(),
                                 .seed = s->seed,
                                 .corpus = t->corpus,
+                                .stretch = s->stretch,
                                 .tokens = s->tokens,
                                 .length = length,
                                 .n_length = s->n_length,

@@ -1,5 +1,5 @@
 /* reader.c: from a cursor to a step table.
-** An epoch's order costs O(documents) once and is kept with the running sum of lengths; a seek is a binary search.
+** An epoch's order costs O(stretches) once and is kept with the running sum of lengths; a seek is a binary search.
 ** Shuffle: Fisher and Yates 1938, Durstenfeld's form; random numbers: core/rng.h. */
 #include "data/reader.h"
 
@@ -9,10 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+typedef struct stretch { /* what an order is of: a document or a part of one */
+  int64_t document, offset, tokens;
+} stretch;
+
 typedef struct order {
-  int64_t epoch;     /* -1: not made yet; EVAL_ORDER: the one of evaluation */
-  int64_t *document; /* [documents] */
-  int64_t *end;      /* [documents] tokens up to and with it */
+  int64_t epoch;    /* -1: not made yet; EVAL_ORDER: the one of evaluation */
+  int64_t *stretch; /* [stretches] */
+  int64_t *end;     /* [stretches] tokens up to and with it */
 } order;
 
 #define EVAL_ORDER (-2)
@@ -21,35 +25,57 @@ struct lt_reader {
   lt_corpus *corpus;
   lt_corpus_part part;
   uint64_t seed;
-  int64_t documents, total;
+  stretch *stretch;
+  int64_t stretches, total;
   order kept[3];       /* two epochs, as a step may roll over, and evaluation's */
   unsigned char *text; /* the bytes of one piece */
   int64_t text_room;
 };
 
-lt_status lt_reader_create(lt_corpus *c, lt_corpus_part part, uint64_t seed, lt_reader **out, lt_error *e) {
+static lt_status make_stretches(lt_reader *r, int64_t most, lt_error *e) {
+  int64_t documents = lt_corpus_documents(r->corpus, r->part), n = 0;
+  for (int64_t d = 0; d < documents; d++) {
+    int64_t tokens = lt_corpus_document_tokens(r->corpus, r->part, d);
+    r->stretches += most ? tokens / most + (tokens % most != 0) : 1;
+  }
+  r->stretch = malloc((size_t)r->stretches * sizeof *r->stretch);
+  if (!r->stretch) return lt_fail_memory(e, (size_t)r->stretches * sizeof *r->stretch, "the documents of a reader");
+  for (int64_t d = 0; d < documents; d++) {
+    int64_t tokens = lt_corpus_document_tokens(r->corpus, r->part, d);
+    for (int64_t at = 0; at < tokens; at += r->stretch[n - 1].tokens)
+      r->stretch[n++] = (stretch){d, at, most && tokens - at > most ? most : tokens - at};
+  }
+  return LT_OK;
+}
+
+lt_status lt_reader_create(lt_corpus *c, lt_corpus_part part, uint64_t seed, int64_t stretch_tokens, lt_reader **out,
+                           lt_error *e) {
   *out = NULL;
-  int64_t n = lt_corpus_documents(c, part);
-  if (n == 0)
+  if (lt_corpus_documents(c, part) == 0)
     return lt_fail(e, LT_DATA, part == LT_CORPUS_EVAL ? "there is no held-out text" : "there is no text to train on");
+  if (stretch_tokens < 0) return lt_fail(e, LT_USAGE, "a stretch of text has at least 1 token");
   lt_reader *r = calloc(1, sizeof *r);
   if (!r) return lt_fail_memory(e, sizeof *r, "a reader");
   r->corpus = c;
   r->part = part;
   r->seed = seed;
-  r->documents = n;
   r->total = lt_corpus_tokens(c, part);
   for (int i = 0; i < 3; i++) r->kept[i].epoch = -1;
-  *out = r;
-  return LT_OK;
+  lt_status st = make_stretches(r, stretch_tokens, e);
+  if (st == LT_OK)
+    *out = r;
+  else
+    lt_reader_free(r);
+  return st;
 }
 
 void lt_reader_free(lt_reader *r) {
   if (!r) return;
   for (int i = 0; i < 3; i++) {
-    free(r->kept[i].document);
+    free(r->kept[i].stretch);
     free(r->kept[i].end);
   }
+  free(r->stretch);
   free(r->text);
   free(r);
 }
@@ -57,25 +83,24 @@ void lt_reader_free(lt_reader *r) {
 int64_t lt_reader_epoch_tokens(const lt_reader *r) { return r->total; }
 
 static void make_order(lt_reader *r, order *o, lt_stream_key s) {
-  for (int64_t i = 0; i < r->documents; i++) o->document[i] = i;
-  for (int64_t i = r->documents - 1; i > 0; i--) {
-    int64_t j = (int64_t)(lt_rng_uniform(s, (uint64_t)i) * (double)(i + 1)), swap = o->document[i];
-    o->document[i] = o->document[j];
-    o->document[j] = swap;
+  for (int64_t i = 0; i < r->stretches; i++) o->stretch[i] = i;
+  for (int64_t i = r->stretches - 1; i > 0; i--) {
+    int64_t j = (int64_t)(lt_rng_uniform(s, (uint64_t)i) * (double)(i + 1)), swap = o->stretch[i];
+    o->stretch[i] = o->stretch[j];
+    o->stretch[j] = swap;
   }
   int64_t sum = 0;
-  for (int64_t i = 0; i < r->documents; i++)
-    o->end[i] = sum += lt_corpus_document_tokens(r->corpus, r->part, o->document[i]);
+  for (int64_t i = 0; i < r->stretches; i++) o->end[i] = sum += r->stretch[o->stretch[i]].tokens;
 }
 
 static lt_status find_order(lt_reader *r, int64_t epoch, const order **out, lt_error *e) {
   order *o = &r->kept[epoch == EVAL_ORDER ? 2 : epoch & 1];
   *out = o;
   if (o->epoch == epoch) return LT_OK;
-  size_t n = (size_t)r->documents;
-  if (!o->document) o->document = malloc(n * sizeof *o->document);
+  size_t n = (size_t)r->stretches;
+  if (!o->stretch) o->stretch = malloc(n * sizeof *o->stretch);
   if (!o->end) o->end = malloc(n * sizeof *o->end);
-  if (!o->document || !o->end) return lt_fail_memory(e, n * 16, "the order of an epoch");
+  if (!o->stretch || !o->end) return lt_fail_memory(e, n * 16, "the order of an epoch");
   if (epoch == EVAL_ORDER)
     make_order(r, o, lt_rng_stream(0, "data/eval order"));
   else
@@ -85,8 +110,8 @@ static lt_status find_order(lt_reader *r, int64_t epoch, const order **out, lt_e
 }
 
 /* First place in the order whose end lies behind `at`. */
-static int64_t find_place(const order *o, int64_t documents, int64_t at) {
-  int64_t low = 0, high = documents - 1;
+static int64_t find_place(const order *o, int64_t stretches, int64_t at) {
+  int64_t low = 0, high = stretches - 1;
   while (low < high) {
     int64_t mid = low + (high - low) / 2;
     if (o->end[mid] > at)
@@ -137,10 +162,10 @@ static lt_status fill(lt_reader *r, bool eval, int64_t cursor, int64_t tokens, i
     const order *o;
     st = find_order(r, eval ? EVAL_ORDER : (cursor + i) / r->total, &o, e);
     if (st != LT_OK) break;
-    int64_t place = find_place(o, r->documents, at), left = o->end[place] - at;
+    int64_t place = find_place(o, r->stretches, at), left = o->end[place] - at;
+    const stretch *x = &r->stretch[o->stretch[place]];
     int64_t n = left < sequence_end - i ? left : sequence_end - i;
-    int64_t offset = lt_corpus_document_tokens(r->corpus, r->part, o->document[place]) - left;
-    st = add_piece(r, o->document[place], offset, n, i, number++, t, e);
+    st = add_piece(r, x->document, x->offset + x->tokens - left, n, i, number++, t, e);
     i += n;
   }
   return st == LT_OK ? lt_step_table_finish(t, e) : st;

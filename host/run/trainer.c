@@ -43,9 +43,9 @@ static lt_status check_plan(const lt_trainer *t, const lt_session *s, lt_error *
 static lt_status create_readers(lt_trainer *t, lt_error *e) {
   lt_corpus *c = t->o.corpus;
   if (!c) return LT_OK;
-  lt_status st = lt_reader_create(c, LT_CORPUS_TRAIN, t->o.seed, &t->reader, e);
+  lt_status st = lt_reader_create(c, LT_CORPUS_TRAIN, t->o.seed, t->o.stretch, &t->reader, e);
   if (st == LT_OK && t->eval && lt_corpus_documents(c, LT_CORPUS_EVAL) > 0)
-    st = lt_reader_create(c, LT_CORPUS_EVAL, t->o.seed, &t->held_out, e);
+    st = lt_reader_create(c, LT_CORPUS_EVAL, t->o.seed, 0, &t->held_out, e);
   return st;
 }
 

@@ -19,6 +19,7 @@ typedef struct lt_trainer_options {
   const lt_device *device;
   uint64_t seed;
   lt_corpus *corpus;        /* where steps come from: text, */
+  int64_t stretch;          /* tokens of a document that stay together in the order of an epoch; 0: all */
   const lt_tensors *arrays; /* or given arrays, the same ones every step */
   int64_t tokens;           /* a step; of arrays: all there are */
   const lt_length *length;  /* [n_length] the first from step 0, steps ascending; nothing for arrays */

@@ -7,6 +7,7 @@
 **                           "policy": what policies keep} */
 #include "run/trainer_inside.h"
 
+#include "core/hash.h"
 #include "store/durable.h"
 #include "store/save.h"
 
@@ -114,6 +115,12 @@ static lt_tree *control_tree(const lt_trainer *t) {
   return NULL;
 }
 
+/* Which text, in which order. */
+static uint64_t data_hash(const lt_trainer *t) {
+  uint64_t h = t->o.corpus ? lt_corpus_hash(t->o.corpus) : 0;
+  return t->o.stretch ? lt_hash_finish(lt_hash_bytes(h, &t->o.stretch, sizeof t->o.stretch)) : h;
+}
+
 static lt_status save_state(lt_trainer *t, lt_save *save, const lt_tree *policy, lt_error *e) {
   lt_tree *s = lt_tree_table();
   bool ok = s && lt_tree_set(s, "step", lt_tree_number((double)t->next)) &&
@@ -121,8 +128,8 @@ static lt_status save_state(lt_trainer *t, lt_save *save, const lt_tree *policy,
             lt_tree_set(s, "updates", lt_tree_number((double)t->updates)) &&
             lt_tree_set(s, "seed", hexadecimal(t->o.seed)) &&
             lt_tree_set(s, "plan", hexadecimal(lt_session_program(t->train)->plan.hash)) &&
-            lt_tree_set(s, "data", hexadecimal(t->o.corpus ? lt_corpus_hash(t->o.corpus) : 0)) &&
-            lt_tree_set(s, "controls", control_tree(t)) && (!policy || lt_tree_set(s, "policy", copy_tree(policy)));
+            lt_tree_set(s, "data", hexadecimal(data_hash(t))) && lt_tree_set(s, "controls", control_tree(t)) &&
+            (!policy || lt_tree_set(s, "policy", copy_tree(policy)));
   lt_status st = ok ? lt_save_state(save, s, e) : lt_fail_memory(e, sizeof *s, "the state of the run");
   lt_tree_free(s);
   return st;
@@ -262,7 +269,7 @@ static lt_status load_state(lt_trainer *t, const lt_tree *state, lt_error *e) {
   if (st == LT_OK) st = lt_tree_need_whole(state, "updates", &t->updates, e);
   if (st == LT_OK) st = load_controls(t, lt_tree_get(state, "controls"), e);
   if (st != LT_OK) return st;
-  if (differs(state, "data", t->o.corpus ? lt_corpus_hash(t->o.corpus) : 0))
+  if (differs(state, "data", data_hash(t)))
     lt_log_write(&t->o.log, LT_LOG_WARN, "the text is not that of the save: its order changes from here on");
   if (differs(state, "plan", lt_session_program(t->train)->plan.hash))
     lt_log_write(&t->o.log, LT_LOG_INFO, "the plan is not that of the save: losses agree to rounding, not to the bit");

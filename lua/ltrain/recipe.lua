@@ -76,6 +76,8 @@ recipe.schema = {
     train = { "list", of = { "string" }, required = true, meaning = "patterns of the files to learn from" },
     eval = { "list", of = { "string" }, meaning = "patterns of held-out files" },
     hold_out = { "number", min = 0, below = 1, default = 0, meaning = "share of the training documents held out" },
+    stretch = { "integer", min = 0, default = 0,
+      meaning = "tokens of a document that are shuffled as one; 0: whole documents" },
     length = { "length", default = 512, meaning = "tokens a sequence; or { { first step, tokens }, … }" },
   } },
   train = { "table", default = {}, meaning = "the run", fields = {

@@ -25,7 +25,7 @@ static void begin(void) {
   lt_corpus_source from = {.base = scratch, .train = &pattern, .train_count = 1, .hold_out = 0};
   lt_error e = {0};
   if (!CHECK_INT(lt_corpus_open(&from, &corpus, &e), LT_OK)) exit(1);
-  if (!CHECK_INT(lt_reader_create(corpus, LT_CORPUS_TRAIN, 42, &reader, &e), LT_OK)) exit(1);
+  if (!CHECK_INT(lt_reader_create(corpus, LT_CORPUS_TRAIN, 42, 0, &reader, &e), LT_OK)) exit(1);
   CHECK_INT(lt_reader_epoch_tokens(reader), total);
 }
 
@@ -108,7 +108,7 @@ static void test_resume(void) {
   lt_error e = {0};
   for (int64_t cursor = 0; cursor < 20 * total; cursor += 97) {
     lt_reader *fresh;
-    CHECK_INT(lt_reader_create(corpus, LT_CORPUS_TRAIN, 42, &fresh, &e), LT_OK);
+    CHECK_INT(lt_reader_create(corpus, LT_CORPUS_TRAIN, 42, 0, &fresh, &e), LT_OK);
     CHECK_INT(lt_reader_step(reader, 3, cursor, 97, 10, t, &e), LT_OK);
     CHECK_INT(lt_reader_step(fresh, 3, cursor, 97, 10, u, &e), LT_OK);
     CHECK(lt_step_table_hash(t) == lt_step_table_hash(u));
@@ -118,7 +118,7 @@ static void test_resume(void) {
     lt_reader_free(fresh);
   }
   lt_reader *other;
-  CHECK_INT(lt_reader_create(corpus, LT_CORPUS_TRAIN, 43, &other, &e), LT_OK);
+  CHECK_INT(lt_reader_create(corpus, LT_CORPUS_TRAIN, 43, 0, &other, &e), LT_OK);
   CHECK_INT(lt_reader_step(other, 0, 0, total, 100, u, &e), LT_OK);
   CHECK(memcmp(u->token, stream, (size_t)total * 4) != 0); /* the seed orders */
   lt_reader_free(other);
@@ -136,8 +136,8 @@ static void test_eval(void) {
   lt_error e = {0};
   CHECK_INT(lt_corpus_open(&from, &c, &e), LT_OK);
   lt_reader *a, *b;
-  CHECK_INT(lt_reader_create(c, LT_CORPUS_EVAL, 1, &a, &e), LT_OK);
-  CHECK_INT(lt_reader_create(c, LT_CORPUS_EVAL, 2, &b, &e), LT_OK);
+  CHECK_INT(lt_reader_create(c, LT_CORPUS_EVAL, 1, 0, &a, &e), LT_OK);
+  CHECK_INT(lt_reader_create(c, LT_CORPUS_EVAL, 2, 0, &b, &e), LT_OK);
   lt_step_table *t = table(), *u = table();
   int64_t all = total - 1, tokens = 0;
   double counted = 0;
@@ -171,7 +171,7 @@ static void test_eval(void) {
 static void test_errors(void) {
   lt_reader *r;
   lt_error e = {0};
-  CHECK_INT(lt_reader_create(corpus, LT_CORPUS_EVAL, 1, &r, &e), LT_DATA);
+  CHECK_INT(lt_reader_create(corpus, LT_CORPUS_EVAL, 1, 0, &r, &e), LT_DATA);
   CHECK_STR(e.what, "there is no held-out text");
   CHECK(r == NULL);
   lt_reader_free(NULL);
@@ -201,12 +201,50 @@ static void test_errors(void) {
   lt_step_table_free(t);
 }
 
+/* Stretches of 7 tokens: each once an epoch, in an order of its own, labelled as if nothing had been cut. */
+static void test_stretches(void) {
+  lt_error e = {0};
+  lt_reader *r;
+  lt_step_table *t = table();
+  if (!CHECK_INT(lt_reader_create(corpus, LT_CORPUS_TRAIN, 42, 7, &r, &e), LT_OK)) return;
+  CHECK_INT(lt_reader_epoch_tokens(r), total);
+  CHECK_INT(lt_reader_step(r, 0, 0, total, total, t, &e), LT_OK);
+  bool seen[DOCUMENTS][256] = {{false}};
+  int changes = 0;
+  for (int64_t i = 0; i < total;) {
+    /* the text of document d, 25 apart, says where it is within 25 tokens; stretches begin at multiples of 7 */
+    int d = t->token[i] / 25, place = t->token[i] % 25, n = 1;
+    while (i + n < total && t->document[i + n] == t->document[i]) n++;
+    CHECK(n <= 7);
+    int offset = -1;
+    for (int at = 0; at < lengths[d]; at += 7)
+      if (at % 25 == place && !seen[d][at] && n == (lengths[d] - at < 7 ? lengths[d] - at : 7)) offset = at;
+    if (!CHECK(offset >= 0)) break;
+    seen[d][offset] = true;
+    for (int k = 0; k < n; k++) {
+      CHECK_INT(t->position[i + k], k);
+      CHECK_INT(t->token[i + k], d * 25 + (offset + k) % 25);
+      CHECK_INT(t->label[i + k], offset + k + 1 < lengths[d] ? d * 25 + (offset + k + 1) % 25 : -1);
+    }
+    i += n;
+    changes += i < total && t->token[i] / 25 != d;
+  }
+  int all = 0;
+  for (int d = 0; d < DOCUMENTS; d++)
+    for (int at = 0; at < lengths[d]; at += 7, all++) CHECK(seen[d][at]);
+  CHECK(changes > all / 2); /* documents are mixed */
+  lt_reader_free(r);
+  lt_step_table_free(t);
+  CHECK_INT(lt_reader_create(corpus, LT_CORPUS_TRAIN, 42, -1, &r, &e), LT_USAGE);
+}
+
 int main(void) {
   scratch_begin();
   begin();
   read_stream();
   test_cuts();
   test_resume();
+  test_stretches();
   test_eval();
   test_errors();
   lt_reader_free(reader);
