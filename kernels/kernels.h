@@ -84,15 +84,20 @@ typedef void (*lt_kernel_fn)(const void *args, lt_stream *stream);
 /* A device: its kernels for each real type, and its memory. */
 typedef struct lt_device {
   const char *name; /* "cpu", "cuda" */
-  const char *isa;  /* "portable", "avx2", … */
+  const char *isa;  /* "portable", "avx2", "avx512" */
   const lt_kernel_fn
       *kernels[LT_DTYPE_COUNT]; /* by real type: an array of LT_KERNEL_COUNT, or NULL: none for that type */
   lt_status (*memory_create)(size_t bytes, void **out, lt_error *e); /* zeroed, 64-byte aligned */
   void (*memory_free)(void *p, size_t bytes);
 } lt_device;
 
-/* The CPU device; never NULL, valid for the life of the process. */
+/* The CPU device with the best kernels this processor runs, or those that LTRAIN_ISA names if it runs them; never NULL,
+** valid for the life of the process. */
 const lt_device *lt_device_cpu(void);
+
+/* The CPU device of an instruction set; "auto": the best. NULL: what the environment's LTRAIN_ISA names, else the best.
+** A name that is unknown, or that this processor does not run, is an error that lists those it does. */
+lt_status lt_device_cpu_isa(const char *isa, const lt_device **out, lt_error *e);
 
 const char *lt_kernel_name(lt_kernel k);
 

@@ -1,6 +1,7 @@
-/* cpu.h: what every portable kernel file shares: its element type and the name of its functions.
-** Each kernels/cpu/ .c file but device.c is compiled twice, with -DLT_REAL=float -DLT_SUFFIX=f32 and -DLT_REAL=double
-** -DLT_SUFFIX=f64; a kernel is `void LT_CPU(name)(const lt_<name>_args *a)`, one for each line of LT_KERNELS.
+/* cpu.h: what every CPU kernel file shares: its element type and the name of its functions.
+** Each kernels/cpu/ .c file but device.c is compiled once for every instruction set and real type, with -DLT_ISA=avx2
+** (say), -DLT_REAL=float and -DLT_SUFFIX=f32; a kernel is `void LT_CPU(name)(const lt_<name>_args *a)`, one for each line
+** of LT_KERNELS. A function of a header is static: it must not be shared between instruction sets.
 **
 ** Writing one. The arguments go to the family's header in kernels/op, a line to LT_KERNELS, the function to the file of
 ** its family here, which opens with formula, tiles and cost; its test to tests/kernels (harness.h runs it poisoned,
@@ -16,17 +17,18 @@
 
 #include "kernels/kernels.h"
 
-#ifndef LT_REAL
-#error "compile with -DLT_REAL=float -DLT_SUFFIX=f32 or -DLT_REAL=double -DLT_SUFFIX=f64"
+#if !defined(LT_REAL) || !defined(LT_ISA)
+#error                                                                                                                 \
+    "compile with -DLT_REAL=float -DLT_SUFFIX=f32 or -DLT_REAL=double -DLT_SUFFIX=f64, and -DLT_ISA=portable or another"
 #endif
 
 typedef LT_REAL real;
 
-#define LT_JOIN_(a, b) a##b
-#define LT_JOIN(a, b)  LT_JOIN_(a, b)
-#define LT_CPU_(n, s)  lt_cpu_##n##_##s
-#define LT_CPU__(n, s) LT_CPU_(n, s)
-#define LT_CPU(name)   LT_CPU__(name, LT_SUFFIX) /* lt_cpu_gemm_f32 */
+#define LT_JOIN_(a, b)    a##b
+#define LT_JOIN(a, b)     LT_JOIN_(a, b)
+#define LT_CPU_(n, s, i)  lt_cpu_##n##_##s##_##i
+#define LT_CPU__(n, s, i) LT_CPU_(n, s, i)
+#define LT_CPU(name)      LT_CPU__(name, LT_SUFFIX, LT_ISA) /* lt_cpu_gemm_f32_avx2 */
 
 /* 1 when `real` is float, usable in #if. */
 #define LT_IS_F32_f32          1

@@ -1,4 +1,4 @@
-/* device.c: the CPU device: its kernel tables, memory, threads, and the names of the kernels.
+/* device.c: the CPU device: its kernel tables, one for each instruction set, memory, threads, names of the kernels.
 ** Compiled once, unlike its neighbours. Kernels are synchronous: a stream is always NULL here. */
 #include "core/arena.h"
 #include "kernels/kernels.h"
@@ -15,15 +15,36 @@
     (void)stream;                                                                                                      \
     lt_cpu_##name##_##suffix(args);                                                                                    \
   }
-#define LT_ENTRY_F32(name) LT_ENTRY(name, f32)
-#define LT_ENTRY_F64(name) LT_ENTRY(name, f64)
-LT_KERNELS(LT_ENTRY_F32)
-LT_KERNELS(LT_ENTRY_F64)
 
-#define LT_SLOT_F32(name) [LT_KERNEL_##name] = name##_f32,
-#define LT_SLOT_F64(name) [LT_KERNEL_##name] = name##_f64,
-static const lt_kernel_fn table_f32[LT_KERNEL_COUNT] = {LT_KERNELS(LT_SLOT_F32)};
-static const lt_kernel_fn table_f64[LT_KERNEL_COUNT] = {LT_KERNELS(LT_SLOT_F64)};
+/* Instruction sets, slowest first: their kernels are the same sources, compiled once more (CMakeLists.txt). */
+#define LT_ENTRY_PORTABLE_F32(name) LT_ENTRY(name, f32_portable)
+#define LT_ENTRY_PORTABLE_F64(name) LT_ENTRY(name, f64_portable)
+LT_KERNELS(LT_ENTRY_PORTABLE_F32)
+LT_KERNELS(LT_ENTRY_PORTABLE_F64)
+#define LT_SLOT_PORTABLE_F32(name) [LT_KERNEL_##name] = name##_f32_portable,
+#define LT_SLOT_PORTABLE_F64(name) [LT_KERNEL_##name] = name##_f64_portable,
+static const lt_kernel_fn portable_f32[LT_KERNEL_COUNT] = {LT_KERNELS(LT_SLOT_PORTABLE_F32)};
+static const lt_kernel_fn portable_f64[LT_KERNEL_COUNT] = {LT_KERNELS(LT_SLOT_PORTABLE_F64)};
+
+#ifdef LT_HAVE_X86
+#define LT_ENTRY_AVX2_F32(name) LT_ENTRY(name, f32_avx2)
+#define LT_ENTRY_AVX2_F64(name) LT_ENTRY(name, f64_avx2)
+LT_KERNELS(LT_ENTRY_AVX2_F32)
+LT_KERNELS(LT_ENTRY_AVX2_F64)
+#define LT_SLOT_AVX2_F32(name) [LT_KERNEL_##name] = name##_f32_avx2,
+#define LT_SLOT_AVX2_F64(name) [LT_KERNEL_##name] = name##_f64_avx2,
+static const lt_kernel_fn avx2_f32[LT_KERNEL_COUNT] = {LT_KERNELS(LT_SLOT_AVX2_F32)};
+static const lt_kernel_fn avx2_f64[LT_KERNEL_COUNT] = {LT_KERNELS(LT_SLOT_AVX2_F64)};
+
+#define LT_ENTRY_AVX512_F32(name) LT_ENTRY(name, f32_avx512)
+#define LT_ENTRY_AVX512_F64(name) LT_ENTRY(name, f64_avx512)
+LT_KERNELS(LT_ENTRY_AVX512_F32)
+LT_KERNELS(LT_ENTRY_AVX512_F64)
+#define LT_SLOT_AVX512_F32(name) [LT_KERNEL_##name] = name##_f32_avx512,
+#define LT_SLOT_AVX512_F64(name) [LT_KERNEL_##name] = name##_f64_avx512,
+static const lt_kernel_fn avx512_f32[LT_KERNEL_COUNT] = {LT_KERNELS(LT_SLOT_AVX512_F32)};
+static const lt_kernel_fn avx512_f64[LT_KERNEL_COUNT] = {LT_KERNELS(LT_SLOT_AVX512_F64)};
+#endif
 
 #define LT_NAME(name) [LT_KERNEL_##name] = #name,
 static const char *const names[LT_KERNEL_COUNT] = {LT_KERNELS(LT_NAME)};
@@ -44,23 +65,74 @@ static void memory_free(void *p, size_t bytes) {
   free(p);
 }
 
-static const lt_device cpu = {
-    .name = "cpu",
-    .isa = "portable",
-    .kernels = {[LT_F32] = table_f32, [LT_F64] = table_f64},
-    .memory_create = memory_create,
-    .memory_free = memory_free,
+/* ---- Instruction sets ---- */
+
+#define LT_DEVICE(set)                                                                                                 \
+  {                                                                                                                    \
+    .name = "cpu", .isa = #set, .kernels = {[LT_F32] = set##_f32, [LT_F64] = set##_f64},                               \
+    .memory_create = memory_create, .memory_free = memory_free,                                                        \
+  }
+static const lt_device devices[] = {
+    LT_DEVICE(portable),
+#ifdef LT_HAVE_X86
+    LT_DEVICE(avx2),
+    LT_DEVICE(avx512),
+#endif
 };
+#define DEVICES ((int)(sizeof devices / sizeof *devices))
+
+/* Whether processor and system give what the flags of an instruction set let the compiler use. */
+static bool runs_here(const lt_device *d) {
+#ifdef LT_HAVE_X86
+  if (strcmp(d->isa, "avx2") == 0) return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  if (strcmp(d->isa, "avx512") == 0)
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("avx512f") &&
+           __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+           __builtin_cpu_supports("avx512vl");
+#endif
+  return d == &devices[0];
+}
+
+/* Threads are ours: whatever OpenBLAS is called with, it answers on the thread that called. Its OpenMP flavour sets
+** the number for the whole process at that, so ours is put back. */
+static void quiet_library(void) {
+  if (openblas_get_num_threads() == 1) return;
+  int threads = omp_get_max_threads();
+  openblas_set_num_threads(1);
+  omp_set_num_threads(threads);
+}
+
+static const lt_device *best(void) {
+  int i = DEVICES - 1;
+  while (!runs_here(&devices[i])) i--;
+  return &devices[i];
+}
+
+lt_status lt_device_cpu_isa(const char *isa, const lt_device **out, lt_error *e) {
+  char known[128] = "";
+  quiet_library();
+  const bool asked = isa != NULL;
+  if (!asked) isa = getenv("LTRAIN_ISA");
+  if (!isa || !isa[0] || strcmp(isa, "auto") == 0) {
+    *out = best();
+    return LT_OK;
+  }
+  for (int i = 0; i < DEVICES; i++) {
+    if (!runs_here(&devices[i])) continue;
+    if (strcmp(devices[i].isa, isa) == 0) {
+      *out = &devices[i];
+      return LT_OK;
+    }
+    strcat(strcat(known, known[0] ? ", " : ""), devices[i].isa);
+  }
+  lt_fail(e, LT_USAGE, "this machine has no kernels for instruction set '%s'%s", isa, asked ? "" : " (LTRAIN_ISA)");
+  lt_error_expected(e, "auto, %s", known);
+  return LT_USAGE;
+}
 
 const lt_device *lt_device_cpu(void) {
-  /* Threads are ours: whatever OpenBLAS is called with, it answers on the thread that called. Its OpenMP flavour sets
-  ** the number for the whole process at that, so ours is put back. */
-  if (openblas_get_num_threads() != 1) {
-    int threads = omp_get_max_threads();
-    openblas_set_num_threads(1);
-    omp_set_num_threads(threads);
-  }
-  return &cpu;
+  const lt_device *d = NULL;
+  return lt_device_cpu_isa(NULL, &d, NULL) == LT_OK ? d : best();
 }
 
 const char *lt_kernel_name(lt_kernel k) { return (unsigned)k < LT_KERNEL_COUNT ? names[k] : "?"; }

@@ -4,6 +4,8 @@
 #include "core/arena.h"
 #include "kernels/kernels.h"
 
+#include <stdlib.h>
+
 static void test_tables(void) {
   const lt_device *d = lt_device_cpu();
   CHECK_STR(d->name, "cpu");
@@ -13,6 +15,37 @@ static void test_tables(void) {
     CHECK(d->kernels[LT_F32][k] != d->kernels[LT_F64][k]);
   }
   CHECK(!d->kernels[LT_I32] && !d->kernels[LT_U8]);
+}
+
+/* Every instruction set that runs here has tables of its own; a wrong name is an error that lists them. */
+static void test_instruction_sets(void) {
+  static const char *const sets[] = {"portable", "avx2", "avx512"};
+  const lt_device *best = NULL, *found[3];
+  lt_error e = {0};
+  int n = 0;
+  unsetenv("LTRAIN_ISA");
+  CHECK_INT(lt_device_cpu_isa("auto", &best, &e), LT_OK);
+  CHECK(best == lt_device_cpu());
+  for (int i = 0; i < 3; i++) {
+    const lt_device *d = NULL;
+    if (lt_device_cpu_isa(sets[i], &d, NULL) != LT_OK) continue;
+    CHECK_STR(d->isa, sets[i]);
+    CHECK_STR(d->name, "cpu");
+    for (int k = 0; k < LT_KERNEL_COUNT; k++)
+      for (int other = 0; other < n; other++) CHECK(d->kernels[LT_F32][k] != found[other]->kernels[LT_F32][k]);
+    setenv("LTRAIN_ISA", sets[i], 1);
+    CHECK(lt_device_cpu() == d);
+    found[n++] = d;
+  }
+  CHECK(n >= 1 && found[n - 1] == best);
+  const lt_device *none = NULL;
+  setenv("LTRAIN_ISA", "altivec", 1);
+  CHECK_INT(lt_device_cpu_isa(NULL, &none, &e), LT_USAGE);
+  CHECK(!none && strstr(e.what, "altivec") && strstr(e.what, "LTRAIN_ISA") && strstr(e.expected, "portable"));
+  CHECK(strstr(e.expected, best->isa));
+  CHECK(lt_device_cpu() == best); /* which cannot fail */
+  CHECK_INT(lt_device_cpu_isa("", &none, NULL), LT_OK);
+  unsetenv("LTRAIN_ISA");
 }
 
 static void test_names(void) {
@@ -60,6 +93,7 @@ static void test_first_call(void) {
 int main(void) {
   test_first_call();
   test_tables();
+  test_instruction_sets();
   test_names();
   test_memory();
   test_threads();
