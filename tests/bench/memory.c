@@ -195,48 +195,45 @@ static void loss(bench *b, const char *suffix, int64_t rows, int64_t width, int6
   snprintf(name[1], sizeof name[1], "loss.f32.bwd%s", suffix);
   if (!bench_wants(b, name[0]) && !bench_wants(b, name[1])) return;
   if (bench_quick(b)) rows = 40, vocab = 300;
-  const int64_t chunk = rows < 128 ? rows : 128;
+  const int64_t chunk = rows < 256 ? rows : 256;
   float *x = reals(rows * width), *w = bench_normal(LT_F32, vocab * width, 0.02), *dx = reals(rows * width);
-  float *dw = reals(vocab * width), *lse = reals(rows), *weight = bench_array((size_t)rows * 4), scale = 1, sum = 0;
+  float *dw = reals(vocab * width), *logit = reals(rows), *dlogit = reals(rows);
+  double *lse = bench_array((size_t)rows * 8), *dlse = bench_array((size_t)rows * 8);
   int32_t *label = bench_array((size_t)rows * 4);
-  for (int64_t i = 0; i < rows; i++) weight[i] = 1, label[i] = (int32_t)(i * 31 % vocab);
-  void *scratch = bench_array((size_t)lt_cross_entropy_work(rows, vocab, chunk, 4));
+  for (int64_t i = 0; i < rows; i++) label[i] = (int32_t)(i * 31 % vocab), dlse[i] = 0.01, dlogit[i] = -0.01f;
+  void *scratch = bench_array((size_t)lt_label_logits_work(rows, vocab, chunk, 4));
   snprintf(shape, sizeof shape, "rows=%lld width=%lld vocab=%lld chunk=%lld", (long long)rows, (long long)width,
            (long long)vocab, (long long)chunk);
-  lt_cross_entropy_args f = {.x = x,
-                             .w = w,
-                             .label = label,
-                             .weight = weight,
-                             .scale = &scale,
-                             .loss = &sum,
-                             .lse = lse,
-                             .work = scratch,
-                             .rows = rows,
-                             .width = width,
-                             .vocab = vocab,
-                             .chunk = chunk};
+  const lt_label_logits_args forward = {.x = x,
+                                        .w = w,
+                                        .label = label,
+                                        .lse = lse,
+                                        .logit = logit,
+                                        .work = scratch,
+                                        .rows = rows,
+                                        .width = width,
+                                        .vocab = vocab,
+                                        .chunk = chunk};
+  const lt_label_logits_backward_args backward = {.x = x,
+                                                  .w = w,
+                                                  .label = label,
+                                                  .lse = lse,
+                                                  .dlse = dlse,
+                                                  .dlogit = dlogit,
+                                                  .dx = dx,
+                                                  .dw = dw,
+                                                  .work = scratch,
+                                                  .rows = rows,
+                                                  .width = width,
+                                                  .vocab = vocab,
+                                                  .chunk = chunk};
   const double operations = 2.0 * (double)rows * (double)width * (double)vocab;
-  if (bench_wants(b, name[0])) measure(b, name[0], shape, LT_KERNEL_cross_entropy, &f, 0, operations);
-  bench_run(b, LT_F32, LT_KERNEL_cross_entropy, &f);
+  if (bench_wants(b, name[0])) measure(b, name[0], shape, LT_KERNEL_label_logits, &forward, 0, operations);
+  bench_run(b, LT_F32, LT_KERNEL_label_logits, &forward);
   if (bench_wants(b, name[1]))
-    measure(b, name[1], shape, LT_KERNEL_cross_entropy_backward,
-            &(lt_cross_entropy_backward_args){.x = x,
-                                              .w = w,
-                                              .label = label,
-                                              .weight = weight,
-                                              .scale = &scale,
-                                              .lse = lse,
-                                              .dloss = &scale,
-                                              .dx = dx,
-                                              .dw = dw,
-                                              .work = scratch,
-                                              .rows = rows,
-                                              .width = width,
-                                              .vocab = vocab,
-                                              .chunk = chunk},
-            0, 3 * operations);
-  bench_free(x), bench_free(w), bench_free(dx), bench_free(dw), bench_free(lse), bench_free(weight), bench_free(label);
-  bench_free(scratch);
+    measure(b, name[1], shape, LT_KERNEL_label_logits_backward, &backward, 0, 3 * operations);
+  bench_free(x), bench_free(w), bench_free(dx), bench_free(dw), bench_free(logit), bench_free(dlogit), bench_free(lse);
+  bench_free(dlse), bench_free(label), bench_free(scratch);
 }
 
 void bench_memory(bench *b) {
