@@ -92,6 +92,16 @@ describe("ltrain-lua recipe.lua", function()
     for i = 1, 12 do assert.is_true(math.abs(before[i].loss - after[i].loss) < 1e-4) end
   end)
 
+  it("reads shuffled stretches of documents where the recipe asks for them", function()
+    local whole, mixed = train("documents", "--steps 6"), train("mixed", "--steps 6 --set data.stretch=20")
+    for i = 1, 6 do assert.not_equal(whole[i], mixed[i]) end
+    train("again", "--steps 2 --set data.stretch=20")
+    assert.same(mixed, (train("again", "--steps 6 --set data.stretch=20 --resume")))
+    local status, said = run(file .. " --steps 7 --resume --run " .. folder .. "/again")
+    assert.equal(0, status, said)
+    assert.matches("the text is not that of the save", said)
+  end)
+
   it("chooses a folder of its own", function()
     local script = "cd " .. folder .. " && '" .. command.path .. "' recipe.lua --steps 1 > log 2>&1"
     os.execute(script)
