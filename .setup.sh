@@ -4,7 +4,7 @@
 
 lt_packages_build="cmake ninja-build make gcc libc6-dev pkg-config libluajit-5.1-dev libjansson-dev libopenblas-openmp-dev
   libedit-dev"
-lt_packages_test="lua-busted"
+lt_packages_test="lua-busted libopenmpi-dev openmpi-bin"
 
 lt_say() { printf '== %s\n' "$*"; }
 lt_die() { printf '%s: %s\n' "$0" "$*" >&2; exit 1; }
@@ -28,13 +28,14 @@ lt_install() {
     lt_die "apt-get could not install: ${missing[*]}"
 }
 
-# lt_configure DIR [cmake arguments]: configure DIR quietly; its output is shown when it fails.
+# lt_configure DIR [cmake arguments]: configure DIR; shows what was found, or everything when it fails.
 lt_configure() {
   local dir=$1 generator=() output
   shift
   mkdir -p "$dir"
   [ -f "$dir/CMakeCache.txt" ] || generator=(-G Ninja)
   output=$(cmake -S "$root" -B "$dir" "${generator[@]}" "$@" 2>&1) || { printf '%s\n' "$output" >&2; return 1; }
+  sed -n '/^-- ltrain/,/^-- Conf/{/^-- Conf/!p}' <<< "$output"
 }
 
 # lt_build DIR [target]: build with all cores.

@@ -455,26 +455,34 @@ static void test_refused(void) {
   CHECK(c == NULL && e.hint[0]);
 }
 
+#ifdef LT_HAVE_MPI
+enum { HAVE_MPI = 1 };
+#else
+enum { HAVE_MPI = 0 };
+#endif
+
+static void test_jobs(const char *self) {
+  for (int n = 2; n <= 4; n++) {
+    expect_good(self, n, "random", false);
+    expect_good(self, n, "random", true);
+  }
+  expect_good(self, 3, "large", false);
+  expect_good(self, 2, "large", true);
+  expect_good(self, 2, "overlap", false);
+  expect_failure(self, 3, "err", false, "the disk of 1 is full");
+  expect_failure(self, 3, "err", true, "the disk of 1 is full");
+  expect_failure(self, 4, "all", false, "is full");
+  expect_failure(self, 3, "kill", false, "rank 1 ended");
+  expect_failure(self, 2, "busy", false, "rank 1 ended");
+  expect_failure(self, 3, "vanish", false, "rank 1 ended");
+  expect_failure(self, 3, "stop", false, "rank 1 has shown no sign of life");
+  expect_failure(self, 3, "stop", true, "rank 1 has shown no sign of life");
+  expect_failure(self, 2, "mismatch", false, "disagree on the count");
+}
+
 int main(int argc, char **argv) {
   if (argc > 2) return run_rank(argv[1], !strcmp(argv[2], "messages"));
   test_refused();
-#ifdef LT_HAVE_MPI
-  for (int n = 2; n <= 4; n++) {
-    expect_good(argv[0], n, "random", false);
-    expect_good(argv[0], n, "random", true);
-  }
-  expect_good(argv[0], 3, "large", false);
-  expect_good(argv[0], 2, "large", true);
-  expect_good(argv[0], 2, "overlap", false);
-  expect_failure(argv[0], 3, "err", false, "the disk of 1 is full");
-  expect_failure(argv[0], 3, "err", true, "the disk of 1 is full");
-  expect_failure(argv[0], 4, "all", false, "is full");
-  expect_failure(argv[0], 3, "kill", false, "rank 1 ended");
-  expect_failure(argv[0], 2, "busy", false, "rank 1 ended");
-  expect_failure(argv[0], 3, "vanish", false, "rank 1 ended");
-  expect_failure(argv[0], 3, "stop", false, "rank 1 has shown no sign of life");
-  expect_failure(argv[0], 3, "stop", true, "rank 1 has shown no sign of life");
-  expect_failure(argv[0], 2, "mismatch", false, "disagree on the count");
-#endif
+  if (HAVE_MPI) test_jobs(argv[0]);
   return check_done();
 }
