@@ -14,11 +14,19 @@ static void print_error(const lt_error *e) {
   fprintf(stderr, "%s\n", buf);
 }
 
+/* On a thread of the communicator: the main one may be deep in a kernel. */
+static void end_lost(void *context, const lt_error *e) {
+  (void)context;
+  print_error(e);
+  _exit(LT_COMM);
+}
+
 static int run_script(const cli_options *o) {
   lt_error e = {0};
   lt_script *s = NULL;
   int status = 0;
   lt_status st = lt_script_create(LT_SCRIPT_OPEN, &s, &e);
+  if (st == LT_OK) lt_script_on_lost(s, end_lost);
   if (st == LT_OK) st = lt_script_run_file(s, o->script, o->n_arg, o->arg, &status, &e);
   if (st != LT_OK) {
     print_error(&e);
@@ -34,6 +42,7 @@ static int run_text(const cli_options *o) {
   lt_script *s = NULL;
   lt_text out = {0};
   lt_status st = lt_script_create(LT_SCRIPT_OPEN, &s, &e);
+  if (st == LT_OK) lt_script_on_lost(s, end_lost);
   if (st == LT_OK) st = lt_script_run_text(s, o->text, o->n_arg, o->arg, &out, &e);
   if (st != LT_OK)
     print_error(&e);

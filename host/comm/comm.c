@@ -2,6 +2,7 @@
 ** The counting is the plan's: bytes to and from other ranks, of an all-reduce as reduce-scatter and all-gather.
 ** Volumes of ring and pairwise exchanges: Thakur, Rabenseifner & Gropp 2005, section 4. */
 #include "comm/comm.h"
+#include "comm/failure.h"
 #include "core/arena.h"
 
 static const char *const NAMES[] = {
@@ -138,6 +139,13 @@ lt_status lt_comm_wait(lt_comm *c, const lt_transfer *t, lt_error *e) {
   lt_ticket ticket;
   lt_status status = lt_comm_start(c, t, &ticket, e);
   return status ? status : lt_comm_await(c, ticket, e);
+}
+
+void lt_comm_sign(const lt_comm *c, lt_error *e) {
+  lt_status code = e->code;
+  if (c->world == 1 || strncmp(e->what, "rank", 4) == 0) return;
+  lt_comm_relay(e, c->rank, e);
+  e->code = code;
 }
 
 bool lt_comm_abort(lt_comm *c, const lt_error *e) { return c->ops->abort ? c->ops->abort(c, e) : true; }

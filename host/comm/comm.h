@@ -125,6 +125,8 @@ lt_status lt_comm_wait(lt_comm *c, const lt_transfer *t, lt_error *e);
 ** the cause. True if this rank is the one that should print e: exactly one of the job is. The others come back a moment
 ** later, so that the exit status of the job is the first one's. For an error that came from start or test too. */
 bool lt_comm_abort(lt_comm *c, const lt_error *e);
+/* Before it is printed: e with its rank in front, where there are several and it names none. */
+void lt_comm_sign(const lt_comm *c, lt_error *e);
 
 /* Zeroed memory, 64-byte aligned, that transfers move with the fewest copies: peers on the same machine read it in
 ** place. Any other memory will do as well. */

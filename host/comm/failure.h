@@ -12,7 +12,7 @@
 static inline void lt_comm_relay(lt_error *to, int32_t rank, const lt_error *e) {
   lt_error text = {0};
   lt_fail(&text, LT_COMM, "rank %d: %s", (int)rank, e->what);
-  *to = *e;
+  if (to != e) *to = *e;
   to->code = LT_COMM;
   memcpy(to->what, text.what, sizeof to->what);
 }

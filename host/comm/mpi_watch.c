@@ -85,9 +85,11 @@ void lt_mpi_adopt(lt_mpi *m, int32_t rank, const lt_error *e) {
 static void lose(lt_mpi *m, lt_mpi_peer *p, const char *how, const char *hint) {
   lt_error e = {0};
   p->dead = true;
-  lt_fail(&e, LT_COMM, "rank %d %s", (int)p->rank, how);
+  if (p->pid)
+    lt_fail(&e, LT_COMM, "rank %d (process %lld) %s", (int)p->rank, (long long)p->pid, how);
+  else
+    lt_fail(&e, LT_COMM, "rank %d %s", (int)p->rank, how);
   lt_error_hint(&e, "%s", hint);
-  if (p->pid) lt_error_where(&e, "process %lld", (long long)p->pid);
   lt_mpi_fail(m, LT_MPI_LOST, &e);
 }
 

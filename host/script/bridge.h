@@ -4,6 +4,7 @@
 #ifndef LT_SCRIPT_BRIDGE_H
 #define LT_SCRIPT_BRIDGE_H
 
+#include "comm/comm.h"
 #include "core/tensor.h"
 #include "graph/graph.h"
 #include "script/script.h"
@@ -28,7 +29,10 @@ struct lt_script {
   char lua_dir[1024];
   char recipe_dir[1024]; /* of a recipe state: where its `require` looks */
   lt_text traceback;
-  bool silent; /* the last error was nil */
+  bool silent;                                    /* the last error was nil */
+  bool relayed;                                   /* and was another rank's, which reports it */
+  lt_comm *world;                                 /* of a script that asked for it; NULL */
+  void (*lost)(void *context, const lt_error *e); /* told when one of its ranks is lost */
 };
 
 /* ---- state.c ---- */
@@ -75,6 +79,13 @@ void lt_lua_open_recipe(lua_State *L);
 void lt_lua_open_json(lua_State *L);
 void lt_lua_open_random(lua_State *L);
 void lt_lua_open_options(lua_State *L);
+void lt_lua_open_comm(lua_State *L);
+void lt_lua_open_kernel(lua_State *L);
+
+/* ---- comm.c ---- */
+
+/* The script failed with e: so do all its ranks. Is this the one to report it? Then e names it. */
+bool lt_lua_abort_world(lt_script *s, lt_error *e);
 
 /* ---- options.c: reading a table of named options, each exactly once ---- */
 

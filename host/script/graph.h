@@ -29,6 +29,10 @@ void lt_lua_push_value(lua_State *L, lt_value v);                       /* of th
 lt_handle *lt_lua_to_handle(lua_State *L, int index, const char *type); /* NULL: not one */
 lt_value lt_lua_check_value(lua_State *L, int index);
 
+/* All attributes of the op: those of the table at `index` (0: none given) over the defaults. NULL: the graph failed. */
+struct lt_op;
+lt_attr *lt_lua_read_attrs(lua_State *L, lt_graph *g, const struct lt_op *op, int index);
+
 /* Let the Lua function at the top of the stack (popped) build g: function(builder). An lt_build_fn in all but name. */
 lt_status lt_lua_build(lt_script *s, lt_graph *g, lt_error *e);
 

@@ -61,8 +61,7 @@ static void unknown_attr(lua_State *L, const lt_op *op, const char *name) {
     lt_lua_fail(L, "%s has no attribute '%s'", op->name, name);
 }
 
-/* All attributes of the op: those of the table at `index` (0: none given) over the defaults. */
-static lt_attr *read_attrs(lua_State *L, lt_graph *g, const lt_op *op, int index) {
+lt_attr *lt_lua_read_attrs(lua_State *L, lt_graph *g, const lt_op *op, int index) {
   lt_attr *attr = lt_attr_defaults(g, op);
   if (!attr) return NULL;
   if (index)
@@ -112,7 +111,7 @@ static int call_op(lua_State *L) {
       return lt_lua_fail(L, "%s: input %d must be a value, not %s", op->name, i + 1, luaL_typename(L, i + 1));
     in[i] = lua_isnil(L, i + 1) ? LT_NONE : lt_lua_check_value(L, i + 1);
   }
-  lt_attr *attr = read_attrs(L, b->g, op, options);
+  lt_attr *attr = lt_lua_read_attrs(L, b->g, op, options);
   return emit(L, b, op, n, in, attr);
 }
 

@@ -16,8 +16,12 @@ typedef enum lt_script_kind { LT_SCRIPT_OPEN, LT_SCRIPT_RECIPE } lt_script_kind;
 lt_status lt_script_create(lt_script_kind kind, lt_script **out, lt_error *e);
 void lt_script_free(lt_script *s);
 
+/* What to do, on a thread of ours, when a rank of the job this script runs in is lost: lt_comm_mpi_options.lost. */
+void lt_script_on_lost(lt_script *s, void (*lost)(void *context, const lt_error *e));
+
 /* Run a file of ordinary Lua; a first line that starts with # is skipped. argv[0 … argc) become arg[1 …], the path
-** arg[0]. A chunk that returns a number hands it back as *status (0 otherwise). */
+** arg[0]. A chunk that returns a number hands it back as *status (0 otherwise). Where the script is one rank of a job and
+** fails because another did, which reports it: LT_OK, and *status is LT_COMM. */
 lt_status lt_script_run_file(lt_script *s, const char *path, int argc, const char *const *argv, int *status,
                              lt_error *e);
 /* Run a piece of text, as `-e` does; values it returns are printed into `out`, tab-separated, one line. */

@@ -132,6 +132,8 @@ static int open_core(lua_State *L) {
     lt_lua_open_data(L);
     lt_lua_open_json(L);
     lt_lua_open_program(L);
+    lt_lua_open_comm(L);
+    lt_lua_open_kernel(L);
     lt_lua_open_recipe(L);
   }
   lua_pushstring(L, lt_version());
@@ -269,8 +271,12 @@ static lt_status run(lt_script *s, lua_CFunction fn, run_call *c, lt_error *e) {
   lt_error own = {0};
   lua_pushcfunction(s->L, fn);
   lua_pushlightuserdata(s->L, c);
-  return lt_lua_call(s, 1, 0, LT_FAILED, e ? e : &own);
+  lt_status st = lt_lua_call(s, 1, 0, LT_FAILED, e ? e : &own);
+  s->relayed = st != LT_OK && !lt_lua_abort_world(s, e ? e : &own);
+  return st;
 }
+
+void lt_script_on_lost(lt_script *s, void (*lost)(void *context, const lt_error *e)) { s->lost = lost; }
 
 lt_status lt_script_run_file(lt_script *s, const char *path, int argc, const char *const *argv, int *status,
                              lt_error *e) {
@@ -278,9 +284,9 @@ lt_status lt_script_run_file(lt_script *s, const char *path, int argc, const cha
   s->silent = false;
   lt_status st = run(s, run_file, &c, e);
   *status = c.status;
-  if (st == LT_OK || !s->silent) return st;
+  if (st == LT_OK || (!s->silent && !s->relayed)) return st;
   lt_error_clear(e); /* error(nil): how programs without os.exit say that they failed, and have said why */
-  *status = 1;
+  *status = s->relayed ? LT_COMM : 1;
   return LT_OK;
 }
 

@@ -9,5 +9,8 @@ local lt = {
   check = require("ltrain.recipe").check_part,
 }
 for name, value in pairs(core) do lt[name] = value end
-if core.program then lt.program = require "ltrain.program" end
+if core.program then
+  lt.program = require "ltrain.program"
+  lt.comm = require "ltrain.comm"
+end
 return lt
