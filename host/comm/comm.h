@@ -91,7 +91,7 @@ lt_status lt_comm_local(int32_t world, lt_comm **out /* [world] */, lt_error *e)
 bool lt_comm_launched(void);
 
 typedef struct lt_comm_mpi_options {
-  double patience; /* seconds without a sign of life after which a rank counts as lost; 0: 5 */
+  double patience; /* seconds without a sign of life after which a rank counts as lost; 0: 4 */
   bool messages;   /* everything by MPI messages, as between machines, also where memory could be shared */
   /* A rank is lost. Called once in the whole job, on a thread of ours, on the rank that is to report it, at once: the
   ** main thread may be deep in a kernel. What it returns to still fails by itself. May end the process. NULL: nothing.

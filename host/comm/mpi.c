@@ -290,7 +290,7 @@ static lt_status mpi_open(const lt_comm_mpi_options *o, lt_comm **out, lt_error 
   lt_mpi *m = calloc(1, sizeof *m);
   if (!m) return lt_fail_memory(e, sizeof *m, "a communicator");
   m->comm.ops = &MPI;
-  m->patience = o && o->patience > 0 ? o->patience : 5;
+  m->patience = o && o->patience > 0 ? o->patience : 4;
   m->messages = o && o->messages;
   m->lost = o ? o->lost : NULL;
   m->context = o ? o->context : NULL;
