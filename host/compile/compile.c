@@ -46,8 +46,10 @@ static void forward_only(lt_graph *g) {
 static lt_status make_graph(const attempt *a, lt_program *p, lt_error *e) {
   int64_t tokens = lt_plan_token_bound(&p->plan, -1, -1, 0);
   lt_status status = lt_graph_create(a->real, tokens, &p->graph, e);
-  if (!status) p->graph->longest = a->o->data.length;
-  if (status || (status = a->build(a->context, p->graph, e))) return status;
+  if (status) return status;
+  p->graph->longest = a->o->data.length;
+  p->graph->tp = p->plan.mesh.size[LT_TP];
+  if ((status = a->build(a->context, p->graph, e))) return status;
   if (p->graph->failed) {
     if (e) *e = p->graph->error;
     return p->graph->error.code;

@@ -1,5 +1,6 @@
 /* convert.c: what it costs to bring a value to another placement, and the collectives (or local copies) that do it.
-** A conversion is made once and shared by all who need it. */
+** Tokens are cut by dp, inside of that by sp, inside of that in rows on tp: of two axes that cut one dimension the outer
+** is cut first and joined last; a flat range is cut from what all others leave. Made once, shared by all who need it. */
 #include "compile/place.h"
 
 #include "graph/attr.h"
@@ -14,9 +15,11 @@ static double value_bytes(const lt_graph *g, lt_value v) {
   return n;
 }
 
+double lt_bytes_between(const lt_graph *g, lt_value v, int32_t n) { return value_bytes(g, v) * (n - 1) / n; }
+
 double lt_convert_cost(const lt_graph *g, lt_value v, lt_place from, lt_place to, int32_t n) {
   if (lt_place_equal(from, to)) return 0;
-  double bytes = value_bytes(g, v) * (n - 1) / n + LT_TOUCH;
+  double bytes = lt_bytes_between(g, v, n) + LT_TOUCH;
   const lt_value_info *i = &g->value.at[v];
   /* A parameter that was declared sharded stays so: gathering it is the last resort. */
   if (i->state != LT_NONE && g->state.at[i->state].role == LT_ROLE_PARAM && from.kind == LT_SHARDED) bytes *= 1e6;
@@ -31,7 +34,79 @@ double lt_convert_cost(const lt_graph *g, lt_value v, lt_place from, lt_place to
   return bytes;
 }
 
-/* Emit one collective (or local change) that takes v along `axes` to `to`. */
+/* ---- What was converted before ---- */
+
+/* Is it a parameter kept in shards over the data axes? */
+static bool is_cut(const lt_graph *g, lt_value v) {
+  for (int a = 0; a < LT_AXES; a++)
+    if (g->value.at[v].place.axis[a].kind == LT_FLAT) return g->value.at[v].state != LT_NONE;
+  return false;
+}
+
+/* The newest conversion of v, an index into p->done; each names the one before it. */
+static int32_t newest(const lt_placer *p, lt_value v) { return v < p->newest.n ? p->newest.at[v] : LT_NONE; }
+
+static bool is_usable(const lt_placer *p, const lt_conversion *c) {
+  return c->phase == p->g->phase || !is_cut(p->g, c->from);
+}
+
+double lt_price(const lt_placer *p, lt_value v, lt_axis a, lt_place from, lt_place to) {
+  double best = lt_convert_cost(p->g, v, from, to, p->m->size[a]);
+  for (int32_t i = newest(p, v); i != LT_NONE && best > LT_TOUCH; i = p->done.at[i].before) {
+    const lt_conversion *c = &p->done.at[i];
+    if (!is_usable(p, c)) continue;
+    double cost = lt_convert_cost(p->g, c->to, c->place.axis[a], to, p->m->size[a]);
+    if (cost < LT_IMPOSSIBLE && cost + LT_TOUCH / 2 < best) best = cost + LT_TOUCH / 2;
+  }
+  return best;
+}
+
+static double whole_cost(const lt_placer *p, lt_value v, const lt_placement *want) {
+  double sum = 0;
+  for (int a = 0; a < LT_AXES; a++) {
+    if (p->m->size[a] == 1) continue;
+    double c = lt_convert_cost(p->g, v, p->g->value.at[v].place.axis[a], want->axis[a], p->m->size[a]);
+    if (c == LT_IMPOSSIBLE) return c;
+    sum += c;
+  }
+  return sum;
+}
+
+/* Of v and what was made of it, the one nearest to `want`. */
+static lt_value nearest(const lt_placer *p, lt_value v, const lt_placement *want) {
+  lt_value best = v;
+  double least = whole_cost(p, v, want);
+  for (int32_t i = newest(p, v); i != LT_NONE; i = p->done.at[i].before) {
+    const lt_conversion *c = &p->done.at[i];
+    double cost = is_usable(p, c) ? whole_cost(p, c->to, want) : LT_IMPOSSIBLE;
+    if (cost >= least) continue;
+    least = cost;
+    best = c->to;
+  }
+  return best;
+}
+
+static void remember(lt_placer *p, lt_value v, lt_value made, const lt_placement *place) {
+  lt_conversion *c = lt_vec_push(&p->done);
+  while (c && p->newest.n <= v) {
+    int32_t *head = lt_vec_push(&p->newest);
+    if (!head) {
+      c = NULL;
+      break;
+    }
+    *head = LT_NONE;
+  }
+  if (!c) {
+    lt_graph_fail(p->g, "out of memory placing the graph");
+    return;
+  }
+  *c = (lt_conversion){v, made, newest(p, v), p->g->phase, *place};
+  p->newest.at[v] = (int32_t)(p->done.n - 1);
+}
+
+/* ---- One change ---- */
+
+/* The collective, or local change, of a pair of placements. */
 static const lt_op *change_op(lt_place from, lt_place to) {
   if (from.kind == LT_FLAT) return &lt_op_flat_gather;
   if (to.kind == LT_FLAT) return from.kind == LT_PARTIAL ? &lt_op_flat_scatter : &lt_op_flat_of;
@@ -61,62 +136,136 @@ static lt_value emit_change(lt_placer *p, lt_value v, lt_place from, lt_place to
   return y;
 }
 
-/* Is it a parameter kept in shards over the data axes? */
-static bool is_cut(const lt_graph *g, lt_value v) {
-  for (int a = 0; a < LT_AXES; a++)
-    if (g->value.at[v].place.axis[a].kind == LT_FLAT) return g->value.at[v].state != LT_NONE;
-  return false;
+/* Does this place cut tokens? Then *dim is the dimension. */
+static bool cuts_tokens(const lt_value_info *v, lt_place x, int *dim) {
+  *dim = x.dim;
+  return x.kind == LT_SHARDED && v->dim[x.dim].dist == LT_DIST_TOKENS;
 }
 
-/* A flat range is cut from what the other axes leave: it means nothing across a change of a sharded one. */
-static bool cuts_across(const lt_placer *p, const lt_placement *from, const lt_placement *to) {
-  bool flat = false, sharded = false;
-  for (int a = 0; a < LT_AXES; a++) {
-    lt_place x = from->axis[a], y = to->axis[a];
-    if (p->m->size[a] == 1) continue;
-    flat = flat || x.kind == LT_FLAT || y.kind == LT_FLAT;
-    sharded = sharded || (!lt_place_equal(x, y) && (x.kind == LT_SHARDED || y.kind == LT_SHARDED));
+static bool cuts(const lt_value_info *v, lt_place x, int dim) {
+  int d;
+  return cuts_tokens(v, x, &d) && d == dim;
+}
+
+static bool is_pending(const lt_value_info *v, const lt_placement *want, int a) {
+  return !lt_place_equal(v->place.axis[a], want->axis[a]);
+}
+
+/* A flat range means nothing across a change of what it is cut from: that happens while the value is whole. */
+static bool flat_allows(const lt_placer *p, const lt_value_info *v, const lt_placement *want, lt_place from,
+                        lt_place to) {
+  for (int b = 0; b < LT_AXES; b++) {
+    if (p->m->size[b] == 1) continue;
+    lt_place here = v->place.axis[b], there = want->axis[b];
+    if ((from.kind == LT_SHARDED || to.kind == LT_SHARDED) && here.kind == LT_FLAT) return false;
+    if (to.kind == LT_FLAT && is_pending(v, want, b) && (here.kind == LT_SHARDED || there.kind == LT_SHARDED))
+      return false;
   }
-  return flat && sharded;
+  return true;
 }
 
-static lt_value gather_flat(lt_placer *p, lt_value v) {
-  lt_axis_mask axes = 0;
+/* May the axes go from one place to the other now? Not while an axis inside of them cuts the same tokens, nor before an
+** axis outside of them that will change; and sp cuts only what dp has cut. */
+static bool may_change(const lt_placer *p, const lt_value_info *v, const lt_placement *want, lt_axis_mask axes,
+                       lt_place from, lt_place to) {
+  int joined, cut;
+  bool joins = cuts_tokens(v, from, &joined), divides = cuts_tokens(v, to, &cut);
+  if (!flat_allows(p, v, want, from, to)) return false;
+  for (int b = 0; b < LT_AXES; b++) {
+    if (p->m->size[b] == 1 || axes & LT_MASK(b)) continue;
+    bool inside = axes & (LT_MASK(b) - 1), outside = axes >> b >> 1;
+    lt_place here = v->place.axis[b], there = want->axis[b];
+    if (inside && ((joins && cuts(v, here, joined)) || (divides && cuts(v, here, cut)))) return false;
+    if (!outside || !divides) continue;
+    bool is = cuts(v, here, cut), will = cuts(v, there, cut);
+    if (is != will) return false;
+    if (!is && (axes & LT_DATA_AXES) && (LT_MASK(b) & LT_DATA_AXES)) return false;
+  }
+  return true;
+}
+
+/* Nothing may change: flat ranges, or an axis that cuts tokens inside of one that has to change, are joined to be cut again
+** later. */
+static lt_value give_way(lt_placer *p, lt_value x, const lt_placement *want) {
+  lt_graph *g = p->g;
+  lt_axis_mask flat = 0;
   for (int a = 0; a < LT_AXES; a++)
-    if (p->m->size[a] > 1 && p->g->value.at[v].place.axis[a].kind == LT_FLAT) axes |= LT_MASK(a);
-  return axes ? emit_change(p, v, lt_place_flat(), lt_place_r(), axes) : v;
+    if (p->m->size[a] > 1 && g->value.at[x].place.axis[a].kind == LT_FLAT) flat |= LT_MASK(a);
+  if (flat) return emit_change(p, x, lt_place_flat(), lt_place_r(), flat);
+  for (int b = LT_AXES - 1; b >= 0; b--) {
+    const lt_value_info *v = &g->value.at[x];
+    int dim;
+    if (p->m->size[b] == 1 || !cuts_tokens(v, v->place.axis[b], &dim)) continue;
+    for (int a = 0; a < b; a++) {
+      lt_place here = v->place.axis[a], there = want->axis[a];
+      if (p->m->size[a] == 1 || !is_pending(v, want, a) || (!cuts(v, here, dim) && !cuts(v, there, dim))) continue;
+      return emit_change(p, x, v->place.axis[b], lt_place_r(), LT_MASK(b));
+    }
+  }
+  return lt_graph_fail(g, "tokens cannot be dealt over sp where every rank of dp holds all of them");
 }
 
 /* What shrinks a value first, what grows it last; axes that change alike change together. */
-lt_value lt_convert(lt_placer *p, lt_value v, const lt_placement *want) {
+static lt_value change(lt_placer *p, lt_value x, const lt_placement *want) {
   static const struct {
     lt_place_kind from, to;
-    bool across; /* only there */
-  } order[] = {{LT_REPLICATED, LT_SHARDED, false}, {LT_PARTIAL, LT_SHARDED, false}, {LT_SHARDED, LT_SHARDED, false},
-               {LT_SHARDED, LT_REPLICATED, true},  {LT_REPLICATED, LT_FLAT, false}, {LT_PARTIAL, LT_FLAT, false},
-               {LT_PARTIAL, LT_REPLICATED, false}, {LT_FLAT, LT_REPLICATED, false}, {LT_SHARDED, LT_REPLICATED, false},
-               {LT_REPLICATED, LT_PARTIAL, false}};
-  lt_graph *g = p->g;
-  for (int64_t i = 0; i < p->done.n; i++) {
-    const lt_conversion *c = &p->done.at[i];
-    if (c->from == v && !memcmp(&c->place, want, sizeof *want) && (c->phase == g->phase || !is_cut(g, v))) return c->to;
-  }
-  bool across = cuts_across(p, &g->value.at[v].place, want);
-  lt_value x = across ? gather_flat(p, v) : v;
-  for (size_t o = 0; o < sizeof order / sizeof order[0]; o++) {
-    if (order[o].across && !across) continue;
-    for (int a = 0; a < LT_AXES && x != LT_NONE; a++) {
-      lt_place from = g->value.at[x].place.axis[a], to = want->axis[a];
+  } order[] = {{LT_REPLICATED, LT_SHARDED}, {LT_REPLICATED, LT_FLAT},    {LT_PARTIAL, LT_FLAT},
+               {LT_PARTIAL, LT_SHARDED},    {LT_SHARDED, LT_SHARDED},    {LT_PARTIAL, LT_REPLICATED},
+               {LT_FLAT, LT_REPLICATED},    {LT_SHARDED, LT_REPLICATED}, {LT_REPLICATED, LT_PARTIAL}};
+  const lt_value_info *v = &p->g->value.at[x];
+  for (size_t o = 0; o < sizeof order / sizeof order[0]; o++)
+    for (int a = 0; a < LT_AXES; a++) {
+      lt_place from = v->place.axis[a], to = want->axis[a];
       if (lt_place_equal(from, to) || from.kind != order[o].from || to.kind != order[o].to) continue;
       lt_axis_mask axes = 0;
       for (int b = a; b < LT_AXES; b++)
-        if (p->m->size[b] > 1 && lt_place_equal(g->value.at[x].place.axis[b], from) &&
-            lt_place_equal(want->axis[b], to))
+        if (p->m->size[b] > 1 && lt_place_equal(v->place.axis[b], from) && lt_place_equal(want->axis[b], to))
           axes |= LT_MASK(b);
-      x = emit_change(p, x, from, to, axes);
+      if (may_change(p, v, want, axes, from, to)) return emit_change(p, x, from, to, axes);
     }
+  return give_way(p, x, want);
+}
+
+/* A sum that was formed once is not formed again: who reads v later starts from what was made of it. */
+static void settle(lt_placer *p, lt_value v, lt_value x) {
+  lt_graph *g = p->g;
+  bool formed = false;
+  for (int a = 0; a < LT_AXES; a++)
+    formed =
+        formed || (g->value.at[v].place.axis[a].kind == LT_PARTIAL && g->value.at[x].place.axis[a].kind != LT_PARTIAL);
+  if (!formed || g->value.at[v].state != LT_NONE) return;
+  while (p->base.n <= v) {
+    lt_value *slot = lt_vec_push(&p->base);
+    if (!slot) {
+      lt_graph_fail(g, "out of memory placing the graph");
+      return;
+    }
+    *slot = (lt_value)(p->base.n - 1);
   }
-  lt_conversion *c = x != LT_NONE && x != v ? lt_vec_push(&p->done) : NULL;
-  if (c) *c = (lt_conversion){v, x, g->phase, *want};
+  p->base.at[v] = x;
+}
+
+lt_value lt_base(const lt_placer *p, lt_value v) {
+  while (v >= 0 && v < p->base.n && p->base.at[v] != v) v = p->base.at[v];
+  return v;
+}
+
+lt_value lt_convert(lt_placer *p, lt_value v, const lt_placement *want) {
+  lt_graph *g = p->g;
+  lt_value x = nearest(p, v, want);
+  if (!memcmp(&g->value.at[x].place, want, sizeof *want)) return x;
+  const char *scope = g->scope, *where = g->where;
+  const lt_node *maker = g->value.at[v].node == LT_NONE ? NULL : &g->node.at[g->value.at[v].node];
+  for (int a = 0; a < LT_AXES && maker; a++) { /* a sum is formed where it was made, not where it is read first */
+    if (g->value.at[x].place.axis[a].kind != LT_PARTIAL) continue;
+    g->scope = maker->scope;
+    g->where = maker->where;
+  }
+  while (x != LT_NONE && memcmp(&g->value.at[x].place, want, sizeof *want)) x = change(p, x, want);
+  g->scope = scope;
+  g->where = where;
+  if (x == LT_NONE) return x;
+  remember(p, v, x, want);
+  settle(p, v, x);
   return x;
 }

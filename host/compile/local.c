@@ -29,6 +29,20 @@ static bool is_cut(const lt_value_info *v, lt_axis a, int dim) {
   return v->place.axis[a].kind == LT_SHARDED && v->place.axis[a].dim == dim;
 }
 
+/* Where part (dp, sp) of a size starts in what a gather of all parts lays end to end, dp outer; -1: not cut there. */
+static lt_size tokens_before(lt_graph *g, const lt_plan *p, lt_size x, int32_t dp, int32_t sp, int32_t unit) {
+  lt_size sum = lt_size_const(&g->sizes, 0);
+  for (int32_t d = 0; d < dp; d++) {
+    lt_size part = lt_size_localize(&g->sizes, x, d, -1, unit, lt_plan_token_bound, (void *)p);
+    sum = lt_size_binary(&g->sizes, LT_SIZE_ADD, sum, part);
+  }
+  for (int32_t s = 0; s < sp; s++) {
+    lt_size part = lt_size_localize(&g->sizes, x, dp, s, unit, lt_plan_token_bound, (void *)p);
+    sum = lt_size_binary(&g->sizes, LT_SIZE_ADD, sum, part);
+  }
+  return sum;
+}
+
 static void local_tokens(lt_graph *g, const lt_plan *p, const lt_coords *c, const lt_value_info *v, int d, int32_t unit,
                          lt_operand_plan *o) {
   const lt_mesh *m = &p->mesh;
@@ -37,9 +51,11 @@ static void local_tokens(lt_graph *g, const lt_plan *p, const lt_coords *c, cons
   int32_t dp = on_dp ? lt_coords_dp(m, c) : -1, sp = on_sp ? lt_coords_sp(m, c) : -1;
   o->whole[d] = lt_size_localize(&g->sizes, v->dim[d].size, -1, -1, unit, lt_plan_token_bound, (void *)p);
   o->dim[d] = lt_size_localize(&g->sizes, v->dim[d].size, dp, sp, unit, lt_plan_token_bound, (void *)p);
-  o->first[d] = lt_size_const(&g->sizes, 0);
-  if (m->size[LT_TP] > 1 && is_cut(v, LT_TP, d))
-    o->dim[d] = lt_size_part(&g->sizes, o->dim[d], 1, m->size[LT_TP], c->at[LT_TP], &o->first[d]);
+  o->first[d] = tokens_before(g, p, v->dim[d].size, dp, sp, unit);
+  if (m->size[LT_TP] == 1 || !is_cut(v, LT_TP, d)) return;
+  lt_size first;
+  o->dim[d] = lt_size_part(&g->sizes, o->dim[d], 1, m->size[LT_TP], c->at[LT_TP], &first);
+  o->first[d] = lt_size_binary(&g->sizes, LT_SIZE_ADD, o->first[d], first);
 }
 
 static void local_static(lt_graph *g, const lt_plan *p, const lt_coords *c, const lt_value_info *v, int d,

@@ -90,6 +90,7 @@ static int place_node(lt_placer *p, lt_node *n) {
   }
   lt_graph_set_scope(g, n->scope);
   lt_graph_set_where(g, n->where);
+  for (int k = 0; k < n->n_in; k++) n->in[k] = lt_base(p, n->in[k]);
   gather_gradients(p, n);
   for (int a = 0; a < LT_AXES && !g->failed; a++) {
     if (p->m->size[a] == 1) continue;
@@ -234,6 +235,8 @@ lt_status lt_pass_place(lt_graph *g, const lt_mesh *m, int32_t shard, lt_error *
   free(old);
   free(p.placed);
   lt_vec_free(&p.done);
+  lt_vec_free(&p.newest);
+  lt_vec_free(&p.base);
   if (g->failed) {
     if (e) *e = g->error;
     return g->error.code;

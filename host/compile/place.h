@@ -13,6 +13,7 @@
 
 typedef struct lt_conversion { /* a value already brought to another placement */
   lt_value from, to;
+  int32_t before; /* the conversion of `from` made before this one, LT_NONE */
   lt_phase phase; /* a parameter gathered from its shards is gathered again for the backward pass */
   lt_placement place;
 } lt_conversion;
@@ -24,6 +25,8 @@ typedef struct lt_placer {
   unsigned char *placed; /* [values at the start] */
   int64_t n_placed;
   LT_VEC(lt_conversion) done;
+  LT_VEC(int32_t) newest; /* by value: the last of its conversions in `done` */
+  LT_VEC(lt_value) base;  /* by value: what stands for it once a sum was formed of it; itself before */
 } lt_placer;
 
 /* One way to run a node along one axis. */
@@ -45,8 +48,17 @@ bool lt_writes_state(const lt_graph *g, const lt_node *n, int k);
 bool lt_strategy_choose(const lt_placer *p, const lt_node *n, lt_axis a, const lt_rule *r, lt_strategy *trial,
                         lt_strategy *best);
 
+/* Bytes of all a rank of n has not, if it has its share. */
+double lt_bytes_between(const lt_graph *g, lt_value v, int32_t n);
+
 /* Bytes a rank sends to change one value along an axis of n ranks; LT_IMPOSSIBLE if there is no way. */
 double lt_convert_cost(const lt_graph *g, lt_value v, lt_place from, lt_place to, int32_t n);
+
+/* The same from where it lies or from what was made of it already, whichever is nearer. */
+double lt_price(const lt_placer *p, lt_value v, lt_axis a, lt_place from, lt_place to);
+
+/* What stands for a value: itself, or the sum formed of its parts. */
+lt_value lt_base(const lt_placer *p, lt_value v);
 
 /* Bring a value to a placement, emitting what it takes before the node at hand; done once for every placement. */
 lt_value lt_convert(lt_placer *p, lt_value v, const lt_placement *want);

@@ -101,8 +101,12 @@ static void price(const lt_placer *p, const lt_node *n, lt_axis a, lt_strategy *
     lt_value v = n->in[k];
     lt_place from;
     if (v == LT_NONE || !find_place(p, v, a, &from)) continue;
-    if (k < 64 && (n->op->shape_only >> k & 1)) continue; /* its bytes stay where they are */
-    double c = lt_convert_cost(p->g, v, from, s->in[k], p->m->size[a]);
+    double c;
+    if (k < 64 &&
+        (n->op->shape_only >> k & 1)) /* its bytes stay where they are, but a gradient of its shape comes back */
+      c = lt_place_equal(from, s->in[k]) ? 0 : lt_bytes_between(p->g, v, p->m->size[a]);
+    else
+      c = lt_price(p, v, a, from, s->in[k]);
     bool shard = from.kind == LT_REPLICATED && s->in[k].kind == LT_FLAT; /* written as a shard, then gathered */
     if (!lt_place_equal(from, s->in[k]) && !shard && lt_writes_state(p->g, n, k)) c = LT_IMPOSSIBLE;
     s->cost = c == LT_IMPOSSIBLE ? LT_IMPOSSIBLE : s->cost + c;

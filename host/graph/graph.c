@@ -27,6 +27,7 @@ lt_status lt_graph_create(lt_dtype real, int64_t unit_tokens, lt_graph **out, lt
   lt_graph *g = calloc(1, sizeof *g);
   if (!g) return lt_fail_memory(e, sizeof *g, "a graph");
   g->real = real;
+  g->tp = 1;
   g->loss = LT_NONE;
   g->phase = LT_FORWARD;
   lt_sizes_init(&g->sizes);

@@ -41,7 +41,8 @@ typedef struct lt_operand { /* a value as a rank holds it */
   int32_t rank;             /* -1: an optional input left out */
   int64_t dim[LT_MAX_RANK]; /* local extents */
   int64_t
-      first[LT_MAX_RANK]; /* where the local part of an EVEN dimension starts in the whole; 0 of a TOKENS dimension */
+      first[LT_MAX_RANK]; /* where the local part starts in the whole; of tokens: in the unit's parts laid end to end,
+                                 dp outer, then sp, as a gather leaves them */
   int64_t whole[LT_MAX_RANK]; /* extents over all ranks */
 } lt_operand;
 

@@ -1,6 +1,6 @@
 /* rows.c: LOAD and STORE: rows of an array of the whole step against the rows this rank holds, by the deal.
-** A value's rows are those of the parts it covers, dp first, then sp, each part's segments ascending: the order in which
-** a gather lays them end to end. A further cut on tp takes a run out of them (the operand's `first`). */
+** All rows of a unit are its parts end to end, dp outer, then sp, each part's segments ascending: the order in which a
+** gather lays them. A rank holds a run of them (the operand's `first`). */
 #include "run/inside.h"
 
 #include "graph/op.h"
@@ -25,12 +25,6 @@ static bool has_tokens(const lt_graph *g, lt_value v) {
   for (int d = 0; d < i->rank; d++)
     if (i->dim[d].dist == LT_DIST_TOKENS) return true;
   return false;
-}
-
-/* Is dimension 0 of a value cut along either axis of a composite one? */
-static bool is_cut(const lt_schedule *s, const lt_placement *p, lt_axis outer, lt_axis inner) {
-  return (s->mesh->size[outer] > 1 && p->axis[outer].kind == LT_SHARDED && p->axis[outer].dim == 0) ||
-         (s->mesh->size[inner] > 1 && p->axis[inner].kind == LT_SHARDED && p->axis[inner].dim == 0);
 }
 
 typedef struct row_move { /* one LOAD or STORE under way */
@@ -68,12 +62,8 @@ static void set_boxes(row_move *m, const lt_operand *o, lt_tensor *t, bool to_ho
 void lt_rows_move(lt_executor *x, int32_t index, int32_t item, lt_tensor *t, bool to_host) {
   const lt_schedule *s = x->s;
   const lt_operand *o = &x->operand[index];
-  lt_value v = s->operand.at[index].value;
-  const lt_placement *p = &s->graph->value.at[v].place;
   const lt_deal *deal = x->in.deal;
-  int64_t factor = lt_rows_factor(s->graph, v);
-  int32_t dp = lt_coords_dp(s->mesh, &s->coords), sp = lt_coords_sp(s->mesh, &s->coords);
-  bool cut_dp = is_cut(s, p, LT_DP_O, LT_DP_I), cut_sp = is_cut(s, p, LT_SP_O, LT_SP_I);
+  int64_t factor = lt_rows_factor(s->graph, s->operand.at[index].value);
   const lt_node *n = lt_item_node(x, item);
   bool all_units = n && n->phase == LT_UPDATE;
   int32_t unit = s->item.at[item].unit;
@@ -81,8 +71,8 @@ void lt_rows_move(lt_executor *x, int32_t index, int32_t item, lt_tensor *t, boo
   set_boxes(&m, o, t, to_host);
   m.first = o->first[0];
   m.last = m.first + o->dim[0];
-  for (int32_t d = cut_dp ? dp : 0; d < (cut_dp ? dp + 1 : deal->dp); d++)
-    for (int32_t c = cut_sp ? sp : 0; c < (cut_sp ? sp + 1 : deal->sp); c++)
+  for (int32_t d = 0; d < deal->dp; d++)
+    for (int32_t c = 0; c < deal->sp; c++)
       for (int32_t u = all_units ? 0 : unit; u < (all_units ? deal->units : unit + 1); u++) {
         int64_t part = ((int64_t)d * deal->sp + c) * deal->units + u;
         for (int64_t k = deal->first[part]; k < deal->first[part + 1]; k++)

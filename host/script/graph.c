@@ -339,6 +339,11 @@ static int builder_real(lua_State *L) {
   return 1;
 }
 
+static int builder_tp(lua_State *L) {
+  lua_pushinteger(L, check_builder(L)->g->tp);
+  return 1;
+}
+
 static int builder_text(lua_State *L) {
   lt_text t = {0};
   lt_graph_print(check_builder(L)->g, NULL, &t);
@@ -392,13 +397,11 @@ lt_status lt_lua_build(lt_script *s, lt_graph *g, lt_error *e) {
 }
 
 void lt_lua_open_graph(lua_State *L) {
-  static const luaL_Reg builder[] = {{"state", builder_state},       {"states", builder_states},
-                                     {"find", builder_find},         {"read", builder_read},
-                                     {"gradient", builder_gradient}, {"want", builder_want},
-                                     {"loss", builder_loss},         {"control", builder_control},
-                                     {"scope", builder_scope},       {"where", builder_where},
-                                     {"phase", builder_phase},       {"real", builder_real},
-                                     {"text", builder_text},         {NULL, NULL}};
+  static const luaL_Reg builder[] = {{"state", builder_state}, {"states", builder_states},     {"find", builder_find},
+                                     {"read", builder_read},   {"gradient", builder_gradient}, {"want", builder_want},
+                                     {"loss", builder_loss},   {"control", builder_control},   {"scope", builder_scope},
+                                     {"where", builder_where}, {"phase", builder_phase},       {"real", builder_real},
+                                     {"tp", builder_tp},       {"text", builder_text},         {NULL, NULL}};
   static const luaL_Reg value[] = {{"__index", value_index}, {"__tostring", value_text}, {NULL, NULL}};
   static const luaL_Reg state[] = {{"__index", state_index}, {NULL, NULL}};
   lt_lua_type(L, LT_LUA_BUILDER, builder, NULL);

@@ -79,10 +79,11 @@ static void key_step(const lt_attention_backward_args *a, const lt_tile *t, real
 static void key_tile(const lt_attention_backward_args *a, const lt_cut *queries, int64_t block, lt_tile *t) {
   const lt_attention_rows *r = &a->r;
   const int64_t ldk = (int64_t)r->kv_heads * r->dim, at = t->k * ldk + t->kv_head * r->dim;
-  const int64_t group = r->heads / r->kv_heads;
   const lt_extent k = lt_extent_of(r->k_position + t->k, r->k_document + t->k, t->nk);
   double bias[LT_TILE] = {0};
   real *dk = (real *)a->dk + at, *dv = (real *)a->dv + at;
+  int64_t from, to;
+  lt_heads_of(r, t->kv_head, &from, &to);
   if (a->first_k) {
     zero_rows(dk, t->nk, r->dim, ldk);
     zero_rows(dv, t->nk, r->dim, ldk);
@@ -97,11 +98,11 @@ static void key_tile(const lt_attention_backward_args *a, const lt_cut *queries,
     const lt_extent q = lt_extent_of(r->q_position + t->q, r->q_document + t->q, t->nq);
     t->sight = lt_sight_of(&q, &k, r->window);
     if (t->sight == LT_SIGHT_NONE) continue;
-    for (t->head = t->kv_head * group; t->head < (t->kv_head + 1) * group; t->head++) key_step(a, t, dk, dv, bias);
+    for (t->head = from; t->head < to; t->head++) key_step(a, t, dk, dv, bias);
   }
   for (int64_t j = 0; a->dkey_bias && j < t->nk; j++) {
-    real *to = (real *)a->dkey_bias + (t->k + j) * r->kv_heads + t->kv_head;
-    *to = a->first_k ? (real)bias[j] : *to + (real)bias[j];
+    real *y = (real *)a->dkey_bias + (t->k + j) * r->kv_heads + t->kv_head;
+    *y = a->first_k ? (real)bias[j] : *y + (real)bias[j];
   }
 }
 

@@ -16,9 +16,10 @@ static void add_tile(const lt_attention_key_sums_args *a, const lt_tile *t, doub
 
 static void key_tile(const lt_attention_key_sums_args *a, const lt_cut *queries, int64_t block, lt_tile *t) {
   const lt_attention_rows *r = &a->r;
-  const int64_t group = r->heads / r->kv_heads;
   const lt_extent k = lt_extent_of(r->k_position + t->k, r->k_document + t->k, t->nk);
   double sum[LT_TILE] = {0};
+  int64_t from, to;
+  lt_heads_of(r, t->kv_head, &from, &to);
   for (int64_t i = 0; i < queries->tiles; i++) {
     if (i % queries->parts == 0 && !lt_run_holds(r, i / queries->parts, block)) {
       i += queries->parts - 1;
@@ -29,11 +30,11 @@ static void key_tile(const lt_attention_key_sums_args *a, const lt_cut *queries,
     const lt_extent q = lt_extent_of(r->q_position + t->q, r->q_document + t->q, t->nq);
     t->sight = lt_sight_of(&q, &k, r->window);
     if (t->sight == LT_SIGHT_NONE) continue;
-    for (t->head = t->kv_head * group; t->head < (t->kv_head + 1) * group; t->head++) add_tile(a, t, sum);
+    for (t->head = from; t->head < to; t->head++) add_tile(a, t, sum);
   }
   for (int64_t j = 0; j < t->nk; j++) {
-    real *to = (real *)a->sums + (t->k + j) * r->kv_heads + t->kv_head;
-    *to = a->first ? (real)sum[j] : *to + (real)sum[j];
+    real *y = (real *)a->sums + (t->k + j) * r->kv_heads + t->kv_head;
+    *y = a->first ? (real)sum[j] : *y + (real)sum[j];
   }
 }
 

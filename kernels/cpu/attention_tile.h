@@ -97,6 +97,18 @@ static inline bool lt_run_holds(const lt_attention_rows *r, int64_t q_block, int
   return false;
 }
 
-static inline int64_t lt_kv_head(const lt_attention_rows *r, int64_t head) { return head / (r->heads / r->kv_heads); }
+static inline int64_t lt_group(const lt_attention_rows *r) { return r->group ? r->group : r->heads / r->kv_heads; }
+
+static inline int64_t lt_kv_head(const lt_attention_rows *r, int64_t head) {
+  return (r->first_head + head) / lt_group(r);
+}
+
+/* The query heads here that a kv head serves, [*from, *to): none, some, or its whole group. */
+static inline void lt_heads_of(const lt_attention_rows *r, int64_t kv_head, int64_t *from, int64_t *to) {
+  *from = kv_head * lt_group(r) - r->first_head;
+  *to = *from + lt_group(r);
+  if (*from < 0) *from = 0;
+  if (*to > r->heads) *to = r->heads;
+}
 
 #endif

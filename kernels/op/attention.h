@@ -21,7 +21,9 @@ typedef struct lt_attention_rows {        /* the key and query side of a call: w
   const int32_t *k_position, *k_document; /* [rows_k] */
   const int32_t *spans;                   /* [ceil(rows_q / block_q), max_spans, 2]; NULL: every block */
   int64_t rows_q, rows_k;
-  int32_t heads, kv_heads, dim; /* query head h reads kv head h / (heads / kv_heads) */
+  int32_t heads, kv_heads, dim; /* query head h reads kv head (first_head + h) / group */
+  int32_t group, first_head;    /* query heads a kv head serves, 0: heads / kv_heads; of these heads, which is the first
+                                   here, counted from those of kv head 0: not all that a kv head serves need be here */
   int32_t block_q, block_k, max_spans;
   int64_t window; /* 0: none */
   double scale;   /* of the scores, usually 1/sqrt(dim) */

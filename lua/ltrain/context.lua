@@ -69,7 +69,7 @@ local tp_dims = { out = 0, ["in"] = 1 }
 function methods.param(ctx, name, dims, options)
   options = options or {}
   local init, a = read_init(options.init, ctx.std)
-  local tp = options.tp
+  local tp = options.tp or nil
   if type(tp) == "string" then
     tp = tp_dims[tp]
     if not tp then
@@ -92,17 +92,19 @@ function methods.buffer(ctx, name, dims, options)
 end
 
 -- ctx:linear(name, x, out [, { bias, init, tp, granule, residual }]): x times the transpose of NAME.weight, [out, in].
+-- tp: "out" (the default), "in", or false: every rank has the whole weight.
 -- residual: the product is added to the residual stream, so its first values are smaller the more layers add to it.
 function methods.linear(ctx, name, x, out, options)
   options = options or {}
   local init = options.init
   if init == nil and options.residual then init = ctx.std * ctx.residual_scale end
+  local tp = options.tp == nil and "out" or options.tp
   local w = ctx:param(name .. ".weight", { { out, options.granule or 1 }, { x.width, x.granule } },
-    { init = init, tp = options.tp or "out" })
+    { init = init, tp = tp })
   local y = op.matmul(x, w, { trans_b = true })
   if options.bias then
     y = y + ctx:param(name .. ".bias", { { out, options.granule or 1 } },
-      { init = "zeros", tp = options.tp ~= "in" and 0 or nil })
+      { init = "zeros", tp = tp == "out" and 0 or nil })
   end
   return y
 end

@@ -108,12 +108,21 @@ local function window_of(m, layer)
   return w or 0
 end
 
+-- What of a projection's output is never cut, for queries and for keys, and how keys are: kv heads with their query heads;
+-- or, where ranks are more than kv heads, query heads alone: every rank then has all keys.
+local function head_cut(ctx, m)
+  local group, dim = m.heads / m.kv_heads, m.head_dim
+  if ctx.builder:tp() <= m.kv_heads then return group * dim, dim, "out" end
+  return dim, dim, false
+end
+
 local function attention_layer(x, ctx, m, layer)
-  local group, dim, block = m.heads / m.kv_heads, m.head_dim, m.attention.block
+  local dim, block = m.head_dim, m.attention.block
+  local q_granule, granule, tp = head_cut(ctx, m)
   local position, document, window = ctx:feed "position", ctx:feed "document", window_of(m, layer)
-  local q = ctx:linear("q_proj", x, m.heads * dim, { granule = group * dim })
-  local k = ctx:linear("k_proj", x, m.kv_heads * dim, { granule = dim })
-  local v = ctx:linear("v_proj", x, m.kv_heads * dim, { granule = dim })
+  local q = ctx:linear("q_proj", x, m.heads * dim, { granule = q_granule })
+  local k = ctx:linear("k_proj", x, m.kv_heads * dim, { granule = granule, tp = tp })
+  local v = ctx:linear("v_proj", x, m.kv_heads * dim, { granule = granule, tp = tp })
   local r = m.attention.rope
   if r then
     local turn = { head_dim = dim, base = r.base, scaling = r.scaling, factor = r.factor,

@@ -140,26 +140,44 @@ static void test_spans(int64_t tokens, int64_t block, int64_t window) {
   eager_free(f.e);
 }
 
-/* With fewer runs of features than heads allow, heads stay together; lse's granule follows q's. */
+/* Where a group's query heads are cut from each other, every rank reads all keys: heads 6 over kv heads 1, 2 and 3, so that
+** a cut falls inside of a group and on its border; a part without heads is empty. */
+static void test_cut_groups(int64_t heads, int64_t kv_heads) {
+  problem p = {7, heads, kv_heads, 3, 4, 2, true, false};
+  fixture f;
+  create(&f, &p);
+  eager *e = f.e;
+  e->g->value.at[f.q].dim[1].granule = 3;
+  lt_value in[] = {f.q, f.k, f.position, f.document, f.position, f.document, f.spans, f.bias};
+  lt_value sum_in[9];
+  memcpy(sum_in, in, sizeof in);
+  lt_value q[] = {f.q, f.k, f.v, f.position, f.document, f.position, f.document, f.spans, f.bias};
+  f.out = lt_emit(e->g, &lt_op_attention, 9, q, f.attr); /* again, with this granule */
+  CHECK_INT(e->g->value.at[f.out + 1].dim[1].granule, 1);
+  sum_in[8] = f.out + 1;
+  lt_emit(e->g, &lt_op_attention_key_sums, 9, sum_in, f.attr);
+  lt_emit_1(e->g, &lt_op_neg, f.out, NULL);
+  CHECK(eager_check_gradient(e, 1e-6) > 0);
+  eager_run(e);
+  static const lt_op *const ops[] = {&lt_op_attention, &lt_op_attention_backward, &lt_op_attention_key_sums};
+  for (int o = 0; o < 3; o++)
+    for (int parts = 2; parts <= 5; parts++) {
+      CHECK_INT(eager_check_rule_of(e, layer_node(e, ops[o]), LT_TP, parts), 1);
+      CHECK_INT(eager_check_rule_of(e, layer_node(e, ops[o]), LT_SP_O, parts), 2);
+    }
+  eager_free(e);
+}
+
+/* lse's granule follows q's; half a head is never cut off. */
 static void test_granules(void) {
-  problem p = {6, 4, 2, 3, 0, 4, false, false};
+  problem p = {6, 4, 2, 3, 0, 4, true, false};
   fixture f;
   create(&f, &p);
   CHECK_INT(f.e->g->value.at[f.out + 1].dim[1].granule, 2);
-  lt_value_info *v = f.e->g->value.at;
+  f.e->g->value.at[f.q].dim[1].granule = 2;
   eager_run(f.e);
-  int32_t node = layer_node(f.e, &lt_op_attention);
-  CHECK_INT(eager_check_rule_of(f.e, node, LT_TP, 2), 1);
-  v[f.q].dim[1].granule = 3; /* a query head could be cut from its neighbour of the group */
-  CHECK_INT(eager_check_rule_of(f.e, node, LT_TP, 2), 0);
-  v[f.q].dim[1].granule = v[f.out].dim[1].granule = 2; /* as many granules everywhere, but heads are cut in two */
-  v[f.k].dim[1].granule = v[f.v].dim[1].granule = 1;
-  v[f.out + 1].dim[1] = lt_dim_static(f.e->g, 6, 1);
-  eager_labels l;
-  eager_rule(f.e, &f.e->g->node.at[node], LT_TP, &l);
-  CHECK_INT(l.in[0][1], LT_LABEL_WHOLE);
-  eager_rule(f.e, &f.e->g->node.at[node], LT_SP_O, &l);
-  CHECK_INT(l.in[0][0], 0);
+  CHECK_INT(eager_check_rule_of(f.e, layer_node(f.e, &lt_op_attention), LT_TP, 2), 0);
+  CHECK_INT(eager_check_rule_of(f.e, layer_node(f.e, &lt_op_attention), LT_SP_O, 2), 1);
   eager_free(f.e);
 }
 
@@ -245,6 +263,8 @@ int main(void) {
   test_spans(129, 16, 20);
   test_spans(17, 64, 0);
   test_granules();
+  for (int64_t kv_heads = 1; kv_heads <= 3; kv_heads++) test_cut_groups(6, kv_heads);
+  test_cut_groups(2, 1);
   test_cost();
   test_refusals();
   return check_done();

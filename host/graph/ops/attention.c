@@ -94,7 +94,7 @@ static int backward_shape(lt_graph *g, const lt_node *n, lt_value_info *out) {
   return 4;
 }
 
-/* Where a rank holds some queries and all keys (sp), its dk and dv are parts of the sum. */
+/* Where a rank holds some queries (sp) or query heads (tp) and all keys, its dk and dv are parts of the sum. */
 static void backward_rule(const lt_graph *g, const lt_node *n, lt_axis axis, lt_rule *r) {
   lt_attention_labels l = lt_attention_label(g, n, SIDES, axis, r);
   for (int i = OUT; i <= DOUT; i++) {
@@ -103,7 +103,7 @@ static void backward_rule(const lt_graph *g, const lt_node *n, lt_axis axis, lt_
   }
   for (int o = 0; o < n->n_out; o++) {
     r->out[o][0] = o == 0 ? l.q_rows : l.k_rows;
-    r->out[o][1] = l.heads;
+    r->out[o][1] = o == 0 ? l.heads : l.kv_heads;
   }
   lt_rule_linear(r, 1u << DOUT);
   lt_rule_alike(g, n, r);

@@ -1,6 +1,6 @@
 /* attention_key_sums.c: the attention each key receives: its probability summed over queries and the heads of its
 *group.
-** What forgetting decides by, so it has no gradient; partial where a rank holds some of the queries (sp).
+** What forgetting decides by, so it has no gradient; partial where a rank holds some of the queries (sp) or of a group's heads (tp).
 ** Ours. */
 #include "graph/ops/attention_rows.h"
 #include "graph/ops/shared.h"
@@ -17,7 +17,8 @@ static void rule(const lt_graph *g, const lt_node *n, lt_axis axis, lt_rule *r) 
   lt_attention_labels l = lt_attention_label(g, n, SIDES, axis, r);
   r->in[LSE][0] = l.q_rows;
   r->out[0][0] = l.k_rows;
-  r->in[LSE][1] = r->out[0][1] = l.heads;
+  r->in[LSE][1] = l.heads;
+  r->out[0][1] = l.kv_heads;
   lt_rule_alike(g, n, r);
 }
 

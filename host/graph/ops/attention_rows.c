@@ -1,5 +1,6 @@
 /* attention_rows.c: what the attention operations share: attributes, checks of their inputs, labels, the kernel's rows.
-** Heads may be cut apart where the granules of q, k and v keep every query head with the kv head it reads.
+** Where the granules of q, k and v keep every query head with the kv head it reads all are cut alike; else the query heads
+** alone are, and a kernel is told which they are.
 ** Shapes: q [rows_q, heads * head_dim], k and v [rows_k, kv_heads * head_dim]. */
 #include "graph/ops/attention_rows.h"
 #include "graph/ops/shared.h"
@@ -111,7 +112,7 @@ bool lt_attention_check_lse(lt_graph *g, const lt_node *n, int i) {
 /* ---- Labels ---- */
 
 lt_attention_labels lt_attention_row_labels(const lt_dim *q_rows, const lt_dim *k_rows, lt_axis axis) {
-  lt_attention_labels l = {LT_LABEL_WHOLE, LT_LABEL_WHOLE, LT_LABEL_WHOLE};
+  lt_attention_labels l = {LT_LABEL_WHOLE, LT_LABEL_WHOLE, LT_LABEL_WHOLE, LT_LABEL_WHOLE};
   bool dp = LT_MASK(axis) & LT_MASK_DP, sp = LT_MASK(axis) & LT_MASK_SP;
   if ((dp || sp) && q_rows->dist == LT_DIST_TOKENS) l.q_rows = LT_ATTENTION_LABEL_TOKENS;
   if (dp && k_rows->dist == LT_DIST_TOKENS) l.k_rows = LT_ATTENTION_LABEL_TOKENS;
@@ -132,19 +133,21 @@ static bool heads_part(const lt_graph *g, const lt_node *n, int at) {
 lt_attention_labels lt_attention_label(const lt_graph *g, const lt_node *n, int at, lt_axis axis, lt_rule *r) {
   lt_attention_labels l =
       lt_attention_row_labels(&lt_in(g, n, LT_ATTENTION_Q)->dim[0], &lt_in(g, n, LT_ATTENTION_K)->dim[0], axis);
-  if (heads_part(g, n, at)) l.heads = LT_ATTENTION_LABEL_HEADS;
+  bool whole_heads = lt_in(g, n, LT_ATTENTION_Q)->dim[1].granule % lt_attr_int(n, LT_ATTENTION_HEAD_DIM) == 0;
+  if (whole_heads) l.heads = LT_ATTENTION_LABEL_HEADS;
+  if (heads_part(g, n, at)) l.kv_heads = LT_ATTENTION_LABEL_HEADS;
   r->in[LT_ATTENTION_Q][0] = l.q_rows;
   r->in[LT_ATTENTION_Q][1] = l.heads;
   for (int i = LT_ATTENTION_K; i < at; i++) {
     r->in[i][0] = l.k_rows;
-    r->in[i][1] = l.heads;
+    r->in[i][1] = l.kv_heads;
   }
   for (int i = LT_ATTENTION_Q_POSITION; i <= LT_ATTENTION_K_DOCUMENT; i++)
     r->in[at + i][0] = i < LT_ATTENTION_K_POSITION ? l.q_rows : l.k_rows;
   if (at + LT_ATTENTION_SPANS < n->n_in) r->in[at + LT_ATTENTION_SPANS][0] = l.q_rows;
   if (at + LT_ATTENTION_KEY_BIAS < n->n_in) {
     r->in[at + LT_ATTENTION_KEY_BIAS][0] = l.k_rows;
-    r->in[at + LT_ATTENTION_KEY_BIAS][1] = l.heads;
+    r->in[at + LT_ATTENTION_KEY_BIAS][1] = l.kv_heads;
   }
   return l;
 }
@@ -156,6 +159,7 @@ lt_attention_rows lt_attention_rows_of(const lt_call *c, int at) {
   int64_t dim = lt_attr_int(c->node, LT_ATTENTION_HEAD_DIM), block = lt_attr_int(c->node, LT_ATTENTION_BLOCK);
   double scale = lt_attr_float(c->node, LT_ATTENTION_SCALE);
   const void *spans = lt_operand_data(c, at + LT_ATTENTION_SPANS);
+  int64_t group = q->whole[1] / k->whole[1];
   return (lt_attention_rows){
       .q_position = c->in[at + LT_ATTENTION_Q_POSITION].data,
       .q_document = c->in[at + LT_ATTENTION_Q_DOCUMENT].data,
@@ -167,6 +171,8 @@ lt_attention_rows lt_attention_rows_of(const lt_call *c, int at) {
       .heads = (int32_t)(q->dim[1] / dim),
       .kv_heads = (int32_t)(k->dim[1] / dim),
       .dim = (int32_t)dim,
+      .group = (int32_t)group,
+      .first_head = (int32_t)((q->first[1] - k->first[1] * group) / dim),
       .block_q = (int32_t)block,
       .block_k = (int32_t)block,
       .max_spans = spans ? (int32_t)c->in[at + LT_ATTENTION_SPANS].dim[1] : 0,

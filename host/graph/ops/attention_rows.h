@@ -1,6 +1,7 @@
 /* attention_rows.h: what the attention operations share: attributes, checks of their inputs, labels, the kernel's rows.
 ** Inputs are q, k[, v] and then, from index `at`: q_position, q_document, k_position, k_document, spans, key_bias.
-** Tokens are common to queries and keys on dp, where no sequence is cut; on sp every rank's queries see all keys. */
+** Heads are cut with their kv heads, or query heads alone where granules say so: then a rank has all keys, and parts of
+** the sums over its query heads. Tokens are common to queries and keys on dp, where no sequence is cut; on sp every rank's queries see all keys. */
 #ifndef LT_GRAPH_OPS_ATTENTION_ROWS_H
 #define LT_GRAPH_OPS_ATTENTION_ROWS_H
 
@@ -22,7 +23,7 @@ extern const lt_attr_def lt_attention_attrs[LT_ATTENTION_ATTRS];
 enum { LT_ATTENTION_LABEL_TOKENS, LT_ATTENTION_LABEL_HEADS };
 
 typedef struct lt_attention_labels { /* on one axis; LT_LABEL_WHOLE where it must not be cut */
-  int8_t q_rows, k_rows, heads;
+  int8_t q_rows, k_rows, heads, kv_heads;
 } lt_attention_labels;
 
 /* The four vectors of positions and documents from input `at` on: i32, as long as q_rows and k_rows. */
