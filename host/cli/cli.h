@@ -3,6 +3,7 @@
 #ifndef LT_CLI_CLI_H
 #define LT_CLI_CLI_H
 
+#include "comm/world.h"
 #include "core/error.h"
 #include "script/recipe.h"
 #include "script/script.h"
@@ -26,13 +27,15 @@ typedef struct cli_options {
   const char *script, *text, *stage;
   const char *run; /* folder of the run; NULL: chosen by train */
   int64_t steps;   /* -1: as the recipe says */
-  int32_t ranks;   /* walked in this process */
+  int32_t ranks;   /* of the job, or walked in this process; 0: not said */
   int32_t rank;    /* whose schedule --stage prints */
   bool resume;
   const char **arg; /* [n_arg] name=value pairs of the recipe, or the arguments of a script; owned */
   int n_arg;
   const char **set; /* [n_set] a.b=c; owned */
   int n_set;
+  lt_world *world; /* the job's ranks, of which this process is one; NULL: it is alone */
+  bool met;        /* all ranks hold the same error: rank 0 speaks for them */
 } cli_options;
 
 lt_status cli_read(int argc, char **argv, cli_options *o, lt_error *e);
@@ -40,17 +43,36 @@ void cli_free(cli_options *o);
 const char *cli_help(void);
 
 /* Train what the recipe describes. LT_INTERRUPTED after a save when SIGINT or SIGTERM came. */
-lt_status cli_train(const cli_options *o, lt_error *e);
+lt_status cli_train(cli_options *o, lt_error *e);
 /* --stage and --check: compile, print, train nothing. */
-lt_status cli_stage(const cli_options *o, lt_error *e);
-lt_status cli_check(const cli_options *o, lt_error *e);
+lt_status cli_stage(cli_options *o, lt_error *e);
+lt_status cli_check(cli_options *o, lt_error *e);
+
+/* ---- world.c: the ranks of a job ---- */
+
+/* Threads for this rank, if it is one of several on this machine; 0: not known. */
+int cli_world_threads(void);
+/* Join the job this process was launched in; sets o->world, and o->ranks if it was not said. */
+lt_status cli_world_open(cli_options *o, lt_error *e);
+void cli_world_close(cli_options *o);
+/* All ranks bring what they came to so far: if any failed, all return an error of the first that did. */
+lt_status cli_world_meet(cli_options *o, lt_status st, lt_error *e);
+/* LT_COMM on all ranks unless all run the same: recipe, arguments, settings, text, graph, plan. eval may be NULL. */
+lt_status cli_world_agree(cli_options *o, const lt_recipe *r, const lt_program *train, const lt_program *eval,
+                          uint64_t data, lt_error *e);
+/* A rank is lost: say it and end. Called on a thread of the communicator, the main one may be deep in a kernel. */
+void cli_world_lost(void *context, const lt_error *e);
+/* Print an error, once in the whole job; the other ranks hear of it. */
+void cli_world_report(const cli_options *o, const lt_error *e);
+void cli_print_error(const lt_error *e);
 
 /* ---- plan.c ---- */
 
 /* Read the recipe the command line names, with its arguments. */
 lt_status cli_read_recipe(const cli_options *o, lt_recipe **out, lt_error *e);
-/* The training program on that many ranks; with `like`, the plan of one, the evaluating program, in its units. */
-lt_status cli_compile(lt_recipe *r, int32_t ranks, const lt_plan *like, lt_program **out, lt_error *e);
+/* The training program on that many ranks, with the schedule of rank `keep` or (-1) of all; with `like`, the plan of
+** one, the evaluating program, in its units. */
+lt_status cli_compile(lt_recipe *r, int32_t ranks, int32_t keep, const lt_plan *like, lt_program **out, lt_error *e);
 lt_status cli_print_stage(lt_recipe *r, int32_t ranks, const char *stage, int32_t rank, lt_text *out, lt_error *e);
 int64_t cli_count_parameters(const lt_graph *g);
 

@@ -8,28 +8,15 @@
 #include <string.h>
 #include <unistd.h>
 
-static void print_error(const lt_error *e) {
-  char buf[2048];
-  lt_error_format(e, buf, sizeof buf);
-  fprintf(stderr, "%s\n", buf);
-}
-
-/* On a thread of the communicator: the main one may be deep in a kernel. */
-static void end_lost(void *context, const lt_error *e) {
-  (void)context;
-  print_error(e);
-  _exit(LT_COMM);
-}
-
 static int run_script(const cli_options *o) {
   lt_error e = {0};
   lt_script *s = NULL;
   int status = 0;
   lt_status st = lt_script_create(LT_SCRIPT_OPEN, &s, &e);
-  if (st == LT_OK) lt_script_on_lost(s, end_lost);
+  if (st == LT_OK) lt_script_on_lost(s, cli_world_lost);
   if (st == LT_OK) st = lt_script_run_file(s, o->script, o->n_arg, o->arg, &status, &e);
   if (st != LT_OK) {
-    print_error(&e);
+    cli_print_error(&e);
     if (s && lt_script_traceback(s)[0]) fprintf(stderr, "%s\n", lt_script_traceback(s));
     status = st;
   }
@@ -42,10 +29,10 @@ static int run_text(const cli_options *o) {
   lt_script *s = NULL;
   lt_text out = {0};
   lt_status st = lt_script_create(LT_SCRIPT_OPEN, &s, &e);
-  if (st == LT_OK) lt_script_on_lost(s, end_lost);
+  if (st == LT_OK) lt_script_on_lost(s, cli_world_lost);
   if (st == LT_OK) st = lt_script_run_text(s, o->text, o->n_arg, o->arg, &out, &e);
   if (st != LT_OK)
-    print_error(&e);
+    cli_print_error(&e);
   else if (out.s)
     fputs(out.s, stdout);
   lt_text_free(&out);
@@ -53,19 +40,34 @@ static int run_text(const cli_options *o) {
   return st;
 }
 
-static int run_recipe(lt_status (*command)(const cli_options *, lt_error *), const cli_options *o) {
+/* Of many ranks one is enough to look at a recipe; all train. */
+static int run_recipe(lt_status (*command)(cli_options *, lt_error *), cli_options *o) {
   lt_error e = {0};
-  lt_status st = command(o, &e);
-  if (st != LT_OK) print_error(&e);
+  lt_status st = lt_comm_launched() && !o->world ? cli_world_open(o, &e) : LT_OK;
+  if (o->ranks <= 0) o->ranks = 1;
+  if (st == LT_OK && (o->command == CLI_TRAIN || lt_world_rank(o->world) == 0)) st = command(o, &e);
+  if (st != LT_OK) cli_world_report(o, &e);
   return st;
+}
+
+/* A fault in the command line, of a job that was launched as one: it is said once. */
+static void refuse(cli_options *o, lt_error *e) {
+  lt_error none = {0};
+  if (lt_comm_launched() && cli_world_open(o, &none) == LT_OK) (void)cli_world_meet(o, e->code, e);
+  cli_world_report(o, e);
+  if (lt_world_rank(o->world) == 0) fprintf(stderr, "ltrain-lua --help shows how it is used\n");
 }
 
 /* Threads that wait must not spin: with as many of them as cores, one core taken by another program makes every loop
 ** a hundred times slower. OpenMP reads its settings before main does, so the process begins once more with them. */
 static void wait_without_spinning(char **argv) {
-  char self[1024];
+  char self[1024], threads[12];
   if (getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT")) return;
   ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+  if (lt_comm_launched() && cli_world_threads() > 0) { /* ranks of one machine share its cores */
+    snprintf(threads, sizeof threads, "%d", cli_world_threads());
+    (void)setenv("OMP_NUM_THREADS", threads, 0);
+  }
   if (n <= 0 || setenv("OMP_WAIT_POLICY", "passive", 1) != 0) return;
   self[n] = 0;
   execv(self, argv); /* comes back only if it failed: then threads spin */
@@ -78,10 +80,9 @@ int main(int argc, char **argv) {
   signal(SIGPIPE, SIG_DFL);
   lt_status st = cli_read(argc, argv, &o, &e);
   int status = st;
-  if (st != LT_OK) {
-    print_error(&e);
-    fprintf(stderr, "ltrain-lua --help shows how it is used\n");
-  } else
+  if (st != LT_OK)
+    refuse(&o, &e);
+  else
     switch (o.command) {
     case CLI_HELP:
       fputs(cli_help(), stdout);
@@ -97,6 +98,7 @@ int main(int argc, char **argv) {
     case CLI_STAGE: status = run_recipe(cli_stage, &o); break;
     case CLI_CHECK: status = run_recipe(cli_check, &o); break;
     }
+  cli_world_close(&o);
   cli_free(&o);
   return status;
 }

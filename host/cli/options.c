@@ -16,7 +16,7 @@ static const char help[] =
     "  --steps N         end after N steps instead of train.steps; the curve of the learning rate stays\n"
     "  --run DIR         the folder of the run (default: a new one, runs/RECIPE-N)\n"
     "  --resume          go on from the newest whole save in the folder of the run (default: the newest run)\n"
-    "  --ranks N         spread it over N ranks, walked in this process\n"
+    "  --ranks N         spread it over N ranks, walked in this process; under mpirun or srun the job says N\n"
     "  --check           read and compile the recipe, say what it needs, train nothing\n"
     "  --stage NAME      print one stage of the compilation: build, differentiate, place, checkpoint,\n"
     "                    lower, order, memory, verify (--rank R: whose schedule)\n"
@@ -28,6 +28,7 @@ static const char help[] =
     "  ltrain-lua recipes/small.lua\n"
     "  ltrain-lua recipes/small.lua width=256 --steps 500 --run runs/wide\n"
     "  ltrain-lua recipes/small.lua width=256 --run runs/wide --resume\n"
+    "  mpirun -np 4 ltrain-lua recipes/small.lua --set layout.mesh.tp=2\n"
     "  ltrain-lua --stage place --ranks 2 recipes/small.lua\n"
     "  ltrain-lua --script /usr/bin/busted tests\n"
     "\n"
@@ -143,7 +144,7 @@ static lt_status read_word(reader *r, const char *w) {
 
 lt_status cli_read(int argc, char **argv, cli_options *o, lt_error *e) {
   reader r = {argc, 0, argv, o, e};
-  *o = (cli_options){.steps = -1, .ranks = 1};
+  *o = (cli_options){.steps = -1};
   while (++r.at < argc) {
     const char *w = argv[r.at];
     bool script = strcmp(w, "--script") == 0, text = strcmp(w, "-e") == 0;
@@ -156,7 +157,6 @@ lt_status cli_read(int argc, char **argv, cli_options *o, lt_error *e) {
     if (o->command == CLI_HELP || o->command == CLI_VERSION) return LT_OK;
   }
   if (!o->recipe) return lt_fail(e, LT_USAGE, "no recipe given");
-  if (o->rank >= o->ranks) return lt_fail(e, LT_USAGE, "--rank %d: ranks are 0 ... %d", o->rank, o->ranks - 1);
   return LT_OK;
 }
 

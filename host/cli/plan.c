@@ -31,7 +31,7 @@ static lt_status ask(const lt_recipe_settings *s, int32_t ranks, lt_plan_options
   return LT_OK;
 }
 
-lt_status cli_compile(lt_recipe *r, int32_t ranks, const lt_plan *like, lt_program **out, lt_error *e) {
+lt_status cli_compile(lt_recipe *r, int32_t ranks, int32_t keep, const lt_plan *like, lt_program **out, lt_error *e) {
   lt_plan_options o;
   lt_recipe_build build = {r, !like};
   lt_status st = ask(lt_recipe_get(r), ranks, &o, e);
@@ -39,7 +39,7 @@ lt_status cli_compile(lt_recipe *r, int32_t ranks, const lt_plan *like, lt_progr
     o.backward = false;
     o.units = like->units;
   }
-  return st == LT_OK ? lt_compile(lt_recipe_get(r)->real, lt_recipe_graph, &build, &o, -1, out, e) : st;
+  return st == LT_OK ? lt_compile(lt_recipe_get(r)->real, lt_recipe_graph, &build, &o, keep, out, e) : st;
 }
 
 lt_status cli_print_stage(lt_recipe *r, int32_t ranks, const char *stage, int32_t rank, lt_text *out, lt_error *e) {

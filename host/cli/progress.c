@@ -19,8 +19,8 @@ static double now(void) {
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-void cli_progress_begin(cli_progress *p, int64_t steps) {
-  *p = (cli_progress){.terminal = isatty(STDOUT_FILENO), .steps = steps, .shown_at = -1};
+void cli_progress_begin(cli_progress *p, int64_t steps, bool quiet) {
+  *p = (cli_progress){.quiet = quiet, .terminal = isatty(STDOUT_FILENO), .steps = steps, .shown_at = -1};
 }
 
 /* "3h04m", "12m05s", "42s" */
@@ -56,6 +56,7 @@ static void show(cli_progress *p, const char *line) {
 }
 
 void cli_progress_step(cli_progress *p, const lt_step_stats *s, bool always) {
+  if (p->quiet) return;
   p->speed = p->speed > 0 ? p->speed + SMOOTH * (s->seconds - p->speed) : s->seconds;
   double t = now();
   if (!always && p->shown_at >= 0 && t - p->shown_at < (p->terminal ? TERMINAL_SECONDS : PLAIN_SECONDS)) return;
@@ -76,6 +77,7 @@ void cli_progress_end(cli_progress *p) {
 
 void cli_progress_say(cli_progress *p, const char *fmt, ...) {
   va_list args;
+  if (p->quiet) return;
   if (p->open) printf("\r\033[K");
   p->open = false;
   va_start(args, fmt);
@@ -87,7 +89,7 @@ void cli_progress_say(cli_progress *p, const char *fmt, ...) {
 
 void cli_progress_log(void *context, lt_log_level level, const char *message) {
   cli_progress *p = context;
-  if (level == LT_LOG_DEBUG) return;
+  if (level == LT_LOG_DEBUG || p->quiet) return;
   if (level == LT_LOG_INFO) {
     cli_progress_say(p, "%s", message);
     return;

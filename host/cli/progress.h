@@ -6,6 +6,7 @@
 #include "run/trainer.h"
 
 typedef struct cli_progress {
+  bool quiet; /* another rank speaks */
   bool terminal;
   bool open;       /* the terminal's last line can still be written over */
   int64_t steps;   /* of the whole run */
@@ -13,7 +14,7 @@ typedef struct cli_progress {
   double shown_at; /* when the last line went out, -1 */
 } cli_progress;
 
-void cli_progress_begin(cli_progress *p, int64_t steps);
+void cli_progress_begin(cli_progress *p, int64_t steps, bool quiet);
 /* A step has ended. Shown at once where `always`, else when enough time has gone by. */
 void cli_progress_step(cli_progress *p, const lt_step_stats *s, bool always);
 /* A line of its own that stays. */

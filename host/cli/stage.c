@@ -4,9 +4,10 @@
 
 #include <stdio.h>
 
-lt_status cli_stage(const cli_options *o, lt_error *e) {
+lt_status cli_stage(cli_options *o, lt_error *e) {
   lt_recipe *r = NULL;
   lt_text text = {0};
+  if (o->rank >= o->ranks) return lt_fail(e, LT_USAGE, "--rank %d: ranks are 0 ... %d", o->rank, o->ranks - 1);
   lt_status st = cli_read_recipe(o, &r, e);
   if (st == LT_OK) st = cli_print_stage(r, o->ranks, o->stage, o->rank, &text, e);
   if (st == LT_OK && text.s) fputs(text.s, stdout);
@@ -32,13 +33,13 @@ static void print_plan(const lt_program *p) {
   lt_text_free(&mesh);
 }
 
-lt_status cli_check(const cli_options *o, lt_error *e) {
+lt_status cli_check(cli_options *o, lt_error *e) {
   lt_recipe *r = NULL;
   lt_program *p = NULL;
   lt_text settings = {0};
   lt_status st = cli_read_recipe(o, &r, e);
   if (st == LT_OK) st = lt_recipe_print(r, &settings, e);
-  if (st == LT_OK) st = cli_compile(r, o->ranks, NULL, &p, e);
+  if (st == LT_OK) st = cli_compile(r, o->ranks, -1, NULL, &p, e);
   if (st == LT_OK) {
     if (settings.s) printf("%s\n", settings.s);
     print_plan(p);

@@ -49,6 +49,11 @@ lt_status lt_world_tell(lt_world *w, int32_t root, const lt_error *told, lt_erro
   if (lt_world_rank(w) == root) heard = *told;
   lt_status status = lt_world_broadcast(w, root, &heard, sizeof heard, e);
   if (status || !heard.code) return status;
+  if (w && strncmp(heard.what, "rank", 4) != 0) {
+    lt_error text = {0};
+    lt_fail(&text, heard.code, "rank %d: %s", (int)root, heard.what);
+    memcpy(heard.what, text.what, sizeof heard.what);
+  }
   if (e && !e->code) *e = heard;
   return heard.code;
 }
@@ -123,12 +128,13 @@ static lt_status disagree(const lt_world *w, const lt_agreed *what, int32_t n, i
   for (int32_t r = 0; r < w->group.n; r++) {
     bool same = hash_of(w, r, n, i) == most;
     lt_text *t = same ? &others : &few;
-    lt_text_add(t, same ? "%s%d" : "%s%d (%016llx)", t->n ? ", " : "", (int)r, (unsigned long long)hash_of(w, r, n, i));
+    lt_text_add(t, "%s%d", t->n ? ", " : "", (int)r);
   }
-  lt_fail(e, LT_COMM, "the ranks do not run the same: %s differ%s on rank%s %s", what[i].name,
-          what[i].name[strlen(what[i].name) - 1] == 's' ? "" : "s", minority == 1 ? "" : "s", few.s ? few.s : "");
-  lt_error_expected(e, "%016llx, as on rank%s %s", (unsigned long long)most, w->group.n - minority == 1 ? "" : "s",
-                    others.s ? others.s : "");
+  lt_fail(e, LT_COMM, "rank%s %s %s not run what the others run: %s differ%s", minority == 1 ? "" : "s",
+          few.s ? few.s : "", minority == 1 ? "does" : "do", what[i].name,
+          what[i].name[strlen(what[i].name) - 1] == 's' ? "" : "s");
+  lt_error_expected(e, "what rank%s %s run%s (hash %016llx)", w->group.n - minority == 1 ? "" : "s",
+                    others.s ? others.s : "", w->group.n - minority == 1 ? "s" : "", (unsigned long long)most);
   lt_error_hint(e, "every rank must be given the same recipe, arguments and data; nothing may depend on the rank, a "
                    "clock or the order of a hash table");
   lt_text_free(&others);

@@ -22,7 +22,7 @@ static inline int32_t lt_world_size(const lt_world *w) { return w ? w->comm->wor
 
 /* n bytes at p, from rank `root` to all. */
 lt_status lt_world_broadcast(lt_world *w, int32_t root, void *p, int64_t n, lt_error *e);
-/* The same for an error: all ranks come back with what rank `root` has in *told (an OK one: LT_OK). */
+/* The same for an error: all ranks come back with what rank `root` has in *told, and its name; none: LT_OK. */
 lt_status lt_world_tell(lt_world *w, int32_t root, const lt_error *told, lt_error *e);
 /* n bytes of every rank, to all, in the order of ranks: all[world * n]. */
 lt_status lt_world_gather(lt_world *w, const void *mine, void *all, int64_t n, lt_error *e);

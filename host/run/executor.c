@@ -289,7 +289,7 @@ lt_status lt_executor_run(lt_executor *x, lt_error *e) {
     if (done) return LT_OK;
     if (ran) continue;
     if (x->in_flight) { /* only the peer can end it */
-      if (x->comm->ops->doze) x->comm->ops->doze(x->comm, x->ticket);
+      lt_comm_doze(x->comm, x->ticket);
       continue;
     }
     lt_text text = {0};

@@ -212,7 +212,7 @@ static void run_replicas(rank *r) {
 static void expect_difference(rank *r, lt_session *s, const lt_step_table *t, const char *what) {
   lt_error e = {0};
   CHECK_INT(lt_session_step(s, t, &e), LT_COMM);
-  bool rank_named = strstr(e.what, "on rank 1 ") != NULL || r->comm->world == 2;
+  bool rank_named = strstr(e.what, "rank 1 does not run") != NULL || r->comm->world == 2;
   if (!CHECK(strstr(e.what, what)) || !CHECK(rank_named) || !CHECK(strstr(e.where, "step 0")))
     fprintf(stderr, "  %s | %s | %s\n", e.what, e.expected, e.where);
 }
@@ -255,11 +255,11 @@ static void run_words(rank *r) {
   CHECK(lt_world_tell(r->world, 1, &told, &heard) == LT_OK && !heard.code);
   if (self == 1) lt_fail(&told, LT_DATA, "the disk is full");
   CHECK(lt_world_tell(r->world, 1, &told, &heard) == LT_DATA);
-  CHECK_STR(heard.what, "the disk is full");
+  CHECK_STR(heard.what, "rank 1: the disk is full");
   lt_error e = {0};
   CHECK_INT(lt_world_agree(r->world, what, 2, NULL, &e), LT_COMM);
-  char text[64];
-  snprintf(text, sizeof text, "settings differ on rank %d", n - 1);
+  char text[80];
+  snprintf(text, sizeof text, "rank %d does not run what the others run: settings differ", n - 1);
   if (!CHECK(strstr(e.what, text))) fprintf(stderr, "  %s\n", e.what);
   what[1].hash = 3;
   CHECK(lt_world_agree(r->world, what, 2, NULL, &r->e) == LT_OK);

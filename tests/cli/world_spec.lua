@@ -1,0 +1,232 @@
+-- world_spec.lua: ltrain-lua under mpirun: layouts, resuming on others, ranks that differ, err, die, or fill the disk.
+-- A job must have the bits of the same layout walked in one process, and agree with one rank as far as float32 goes.
+package.path = os.getenv "LT_TEST_DATA" .. "/cli/?.lua;" .. package.path
+local command = require "command"
+
+local recipe = [[
+local fail = lt.arg("fail", false, "err while the recipe is read")
+if fail then error "this recipe cannot be read here" end
+return {
+  seed = 5,
+  data = { train = "text/*.txt", hold_out = 0.3, length = 24 },
+  model = lt.nn.decoder { width = lt.arg("width", 24, "of the stream"), layers = 2, heads = 4, kv_heads = 2,
+    dropout = 0.1, ffn = lt.nn.swiglu { hidden = 40 } },
+  optim = lt.optim.adamw { lr = lt.lr.cosine { peak = 3e-3, warmup = 4 }, clip = 1 },
+  layout = { mesh = { dp = "auto" }, block = 4 },
+  train = { tokens = 200, steps = lt.arg("steps", 20, "of the run"), eval_every = 7, eval_tokens = 300 },
+  save = { every = lt.arg("save", 10, "steps"), keep = 2 },
+}
+]]
+
+local environment = "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_mpi_yield_when_idle=1 " ..
+  "OMPI_MCA_btl_base_warn_component_unused=0 OMP_NUM_THREADS=1 ASAN_OPTIONS=detect_leaks=0 "
+local mpirun = "mpirun -q --oversubscribe --bind-to none "
+
+local module = command.path:gsub("[^/]+$", "libltrain-mpi.so")
+local found = os.execute "command -v mpirun > /dev/null"
+local has_mpi = (found == true or found == 0) and io.open(module) ~= nil
+
+describe("mpirun ltrain-lua recipe.lua", function()
+  if not has_mpi then
+    pending "there is no MPI in this build"
+    return
+  end
+  local folder, file
+
+  -- A whole line for the shell → exit status, all that was printed, seconds. "LTRAIN" stands for the command.
+  local function shell(line)
+    local script = string.format("exec > '%s/log' 2>&1; %s\necho $? > '%s/status'\n", folder,
+      line:gsub("LTRAIN", "'" .. command.path .. "'"), folder)
+    command.write(folder .. "/script.sh", script)
+    local begin = os.time()
+    os.execute("timeout 60 env " .. environment .. " sh '" .. folder .. "/script.sh' 2> /dev/null")
+    return tonumber(command.read(folder .. "/status")), command.read(folder .. "/log"), os.time() - begin
+  end
+  local function job(ranks, arguments)
+    return shell(string.format("%s -np %d LTRAIN %s %s", mpirun, ranks, file, arguments))
+  end
+  local function train(name, ranks, arguments)
+    local status, said = job(ranks, string.format("--run %s/%s %s", folder, name, arguments or ""))
+    assert.equal(0, status, said)
+    return command.metrics(folder .. "/" .. name)
+  end
+  local function alone(name, arguments)
+    local status, said = command.run(folder, string.format("%s --run %s/%s %s", file, folder, name, arguments or ""))
+    assert.equal(0, status, said)
+    return command.metrics(folder .. "/" .. name)
+  end
+  local function agree(one, more, what)
+    assert.equal(#one, #more)
+    for i = 1, #one do
+      for _, key in ipairs { "loss", "grad_norm", "eval_loss" } do
+        local x, y = one[i][key], more[i][key]
+        assert.equal(x == nil, y == nil)
+        local bound = key == "grad_norm" and 1e-4 or 1e-5
+        assert.is_true(x == nil or math.abs(x - y) <= bound * math.abs(x),
+          string.format("%s, step %d, %s: %s, not %s", what, i - 1, key, tostring(y), tostring(x)))
+      end
+    end
+  end
+  local function once(text, pattern)
+    local _, n = text:gsub(pattern, "")
+    assert.equal(1, n, text)
+  end
+
+  setup(function()
+    folder = command.scratch()
+    file = folder .. "/recipe.lua"
+    command.write(file, recipe)
+    command.write_text(folder)
+  end)
+  teardown(function() command.remove(folder) end)
+
+  it("agrees on every layout with one rank, and has the bits of the ranks walked in one process", function()
+    local _, one = alone "one"
+    assert.equal(21, #one)
+    assert.is_true(one[20].loss < one[1].loss - 0.5)
+    local layouts = {
+      { 2, "dp=2" }, { 2, "tp=2" }, { 2, "sp=2" },
+      { 3, "dp=3" }, { 3, "tp=3" }, { 3, "sp=3" },
+      { 4, "dp=4" }, { 4, "dp=2", "tp=2" }, { 4, "dp=2", "sp=2" }, { 4, "sp=2", "tp=2" }, { 4, "tp=4" }, { 4, "sp=4" },
+    }
+    for i, l in ipairs(layouts) do
+      local set = " --set layout.mesh.dp=1"
+      for k = 2, #l do set = set .. " --set layout.mesh." .. l[k] end
+      if i % 3 == 0 then set = set .. " --set train.micro_batch=2" end
+      local name = "layout" .. i
+      local bits, records = train(name, l[1], set)
+      agree(one, records, set)
+      assert.is_true(records[1].memory < one[1].memory, set) -- the work was split
+      if i % 3 == 2 then assert.same((alone(name .. "walked", set .. " --ranks " .. l[1])), bits) end
+    end
+  end)
+
+  it("goes on from a save of any layout on any other", function()
+    local whole, before = train("whole", 4, "--set layout.mesh.tp=2")
+    train("half", 4, "--set layout.mesh.tp=2 --steps 10")
+    for ranks = 1, 4 do
+      local run = string.format("%s/on%d", folder, ranks)
+      os.execute(string.format("cp -r %s/half %s", folder, run))
+      local bits, after = train("on" .. ranks, ranks, "--resume" .. (ranks == 4 and " --set layout.mesh.tp=2" or ""))
+      agree(before, after, "resumed on " .. ranks)
+      if ranks == 4 then assert.same(whole, bits) end -- the same layout: the same bits
+      local state = lt.json.decode(command.read(run .. "/saves/step-20/state.json"))
+      assert.equal(20, state.step)
+      assert.equal(4000, state.cursor)
+    end
+  end)
+
+  describe("says once, and ends on all ranks,", function()
+    local function refuse(status, pattern, line)
+      local got, said, seconds = shell(line)
+      assert.equal(status, got, said)
+      once(said, pattern)
+      assert.is_true(seconds < 20, said)
+      return said
+    end
+
+    it("a mesh that does not fit, with those that would", function()
+      local said = refuse(3, "the mesh does not hold all ranks",
+        mpirun .. "-np 2 LTRAIN " .. file .. " --set layout.mesh.dp=3")
+      assert.matches("expected dp = 2", said, 1, true)
+    end)
+    it("an option there is not", function()
+      refuse(2, "no option %-%-stpes", mpirun .. "-np 2 LTRAIN --stpes 3 x")
+    end)
+    it("a number of ranks that is not the job's", function()
+      refuse(2, "%-%-ranks 3 in a job of 2", mpirun .. "-np 2 LTRAIN --ranks 3 " .. file)
+    end)
+    it("a folder that holds a run", function()
+      train("taken", 2, "--steps 1")
+      refuse(2, "holds a run already", string.format("%s -np 2 LTRAIN %s --run %s/taken", mpirun, file, folder))
+    end)
+
+    -- What a recipe that asks for the rank or the time would do: another argument on one rank.
+    local function odd(status, pattern, usual, other)
+      local line = "%s -np 1 LTRAIN %s --run %s/odd : -np 1 LTRAIN %s --run %s/odd : -np 1 LTRAIN %s --run %s/odd"
+      return refuse(status, pattern, line:format(mpirun, usual, folder, other, folder, usual, folder))
+    end
+    it("arguments that differ", function()
+      odd(5, "rank 1 does not run what the others run: the arguments differ", file, file .. " width=32")
+    end)
+    it("a recipe whose text differs", function()
+      command.write(folder .. "/other.lua", recipe .. "-- and so on\n")
+      odd(5, "rank 1 does not run what the others run: the text of the recipe differs", file, folder .. "/other.lua")
+    end)
+    it("text that differs", function()
+      os.execute((("mkdir -p F/b && cp -r F/text R F/b && echo more >> F/b/text/01.txt"):gsub("F", folder)
+        :gsub("R", file)))
+      odd(5, "rank 1 does not run what the others run: the text to learn from differs", file,
+        folder .. "/b/recipe.lua")
+    end)
+    it("a recipe that errs on one rank", function()
+      odd(3, "recipe.lua:2: rank 1: this recipe cannot be read here", file, file .. " fail=true")
+      assert.is_nil(io.open(folder .. "/odd")) -- nothing was begun
+    end)
+  end)
+
+  -- The process of a rank of this folder's run, by its environment.
+  local find = [[
+rank() { for p in /proc/[0-9]*; do
+  if tr '\0' '\n' < $p/environ 2> /dev/null | grep -q "^OMPI_COMM_WORLD_RANK=$1\$" &&
+     tr '\0' ' ' < $p/cmdline 2> /dev/null | grep -q "RUN " && ! grep -q timeout $p/cmdline
+  then basename $p; return; fi
+  done; }
+]]
+  local function interrupt(name, signal, whom)
+    local run = folder .. "/" .. name
+    local status, said = shell(find:gsub("RUN", run) .. string.format([[
+%s -np 3 LTRAIN %s --run %s steps=100000 save=5 &
+job=$!
+for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+  sleep 0.5
+  if [ -d %s/saves/step-10 ] || [ -d %s/saves/step-15 ] || [ -d %s/saves/step-20 ]; then break; fi
+done
+sleep 0.5
+date +%%s.%%N > %s/begun
+kill -%s %s
+wait $job
+status=$?
+date +%%s.%%N > %s/ended
+exit=$status
+(exit $exit)]], mpirun, file, run, run, run, run, folder, signal, whom, folder))
+    return status, said, tonumber(command.read(folder .. "/ended")) - tonumber(command.read(folder .. "/begun"))
+  end
+  local function resumes(name)
+    local _, after = train(name, 2, "--resume --steps 12")
+    for i = 2, #after do assert.equal(after[i - 1].step + 1, after[i].step) end
+  end
+
+  it("ends within ten seconds when a rank is killed, and the last save is whole", function()
+    local status, said, seconds = interrupt("killed", "KILL", "$(rank 1)")
+    assert.not_equal(0, status)
+    assert.is_true(seconds < 10, seconds)
+    once(said, "rank 1 [^\n]*ended without a word")
+    resumes "killed"
+  end)
+  it("ends within ten seconds when a rank stops answering", function()
+    local status, said, seconds = interrupt("stopped", "STOP", "$(rank 1)")
+    assert.equal(5, status)
+    assert.is_true(seconds < 10, seconds)
+    once(said, "rank 1 [^\n]*has shown no sign of life")
+    resumes "stopped"
+  end)
+  it("saves and ends when the job is told to", function()
+    local status, said = interrupt("told", "TERM", "$(rank 2)") -- one rank hears it, all end after the same step
+    assert.equal(130, status, said)
+    once(said, "interrupted: step %d+ is saved")
+    resumes "told"
+  end)
+  it("ends when the disk is full, and the last save is whole", function()
+    local run = folder .. "/small/run"
+    local status, said = shell(string.format("mkdir -p %s/small; unshare -rm sh -c \"mount -t tmpfs -o size=1200k " ..
+      "none %s/small || exit 99; %s -np 3 LTRAIN %s --run %s save=2 --set save.keep=50; status=\\$?; " ..
+      "cp -r %s %s/full; exit \\$status\"", folder, folder, mpirun, file, run, run, folder))
+    if status == 99 then return pending "no file system of our own can be mounted here" end
+    assert.equal(4, status, said)
+    once(said, "No space left")
+    assert.matches("rank 0: ", said, 1, true)
+    local _, after = train("full", 3, "--resume --steps 18")
+    assert.is_true(#after >= 18)
+  end)
+end)
