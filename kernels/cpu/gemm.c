@@ -1,16 +1,15 @@
 /* gemm.c: batched matrix products, C[i] = alpha op(A[i]) op(B[i]) + beta C[i].
-** Tiles: C is cut into rectangles whose size depends on the shape alone, so that no bit depends on the number of
-** threads; each is one product over the whole of k: by OpenBLAS on the calling thread, tiny ones by loops.
+** Tiles: C is cut into rectangles, each one product over the whole of k on the calling thread: by our own blocking
+** where there are vectors for it, else by OpenBLAS; tiny ones by loops. No bit depends on the number of threads: the
+** library's rectangles depend on the shape alone; ours on the threads too, but their bits do not depend on the cut.
 ** Cost: 2 m n k operations a matrix; each tile reads its strips of A and B once: (rows + columns) k elements. */
 #include "kernels/cpu/product.h"
+#include "kernels/cpu/vector.h"
 
 #include <cblas.h>
 #include <limits.h>
 
-#define TILE_WIDE    256 /* edge of a tile of a large C */
-#define TILE_NARROW  128 /* and of one that would give fewer than TILES_WISHED */
-#define TILES_WISHED 16
-#define TINY         512 /* multiplications below which a call to the library costs more than the work */
+#define TINY 512 /* multiplications below which a call to the library costs more than the work */
 
 static inline int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
 
@@ -37,6 +36,9 @@ static void multiply_tiny(const lt_product *p) {
     }
 }
 
+#if LT_VECTOR_BYTES
+static void multiply(const lt_product *p) { lt_product_blocked(p); }
+#else
 /* The library insists on a leading dimension of at least one row, even where there is only one row. */
 static inline blasint leading(int64_t ld, int64_t columns) {
   int64_t least = columns < 1 ? 1 : columns;
@@ -56,6 +58,12 @@ static void multiply_library(const lt_product *p, int64_t k_first, int64_t k, re
 #endif
 }
 
+static void multiply(const lt_product *p) {
+  const int64_t longest = INT_MAX / 2; /* the library counts in int */
+  for (int64_t l = 0; l < p->k; l += longest) multiply_library(p, l, min64(longest, p->k - l), l ? 1 : p->beta);
+}
+#endif
+
 void lt_product_run(const lt_product *p) {
   if (p->m <= 0 || p->n <= 0) return;
   if (p->k <= 0) {
@@ -63,24 +71,63 @@ void lt_product_run(const lt_product *p) {
   } else if (p->m * p->n <= TINY && p->m * p->n * p->k <= TINY) {
     multiply_tiny(p);
   } else {
-    const int64_t longest = INT_MAX / 2; /* the library counts in int */
-    for (int64_t l = 0; l < p->k; l += longest) multiply_library(p, l, min64(longest, p->k - l), l ? 1 : p->beta);
+    multiply(p);
   }
 }
 
 static inline int64_t pieces(int64_t n, int64_t size) { return (n + size - 1) / size; }
 
-void LT_CPU(gemm)(const lt_gemm_args *g) {
-  if (g->m <= 0 || g->n <= 0 || g->batch <= 0) return;
+typedef struct grid { /* of the rectangles of one C */
+  int64_t down, across, rows, columns;
+} grid;
+
+#if LT_VECTOR_BYTES
+#define SHARE        2  /* rectangles a thread */
+#define LEAST_ROWS   28 /* of a rectangle: below, packing B costs more than another thread brings */
+#define LEAST_COLUMN 64
+#define GRAIN        (2 * LT_VECTOR) /* columns of a strip */
+
+/* Columns as the blocking cuts them; then the longer edge is halved until every thread has its share. */
+static grid grid_of(const lt_gemm_args *g) {
+  const int64_t threads = lt_cpu_threads(), wished = threads > 1 ? threads * SHARE : 1;
+  grid x = {.down = 1, .across = pieces(g->n, LT_PRODUCT_COLUMNS)};
+  for (;;) {
+    x.rows = pieces(g->m, x.down);
+    x.columns = pieces(pieces(g->n, x.across), GRAIN) * GRAIN;
+    if (x.down * x.across * g->batch >= wished) break;
+    if (x.rows >= x.columns && x.rows > LEAST_ROWS)
+      x.down *= 2;
+    else if (x.columns > LEAST_COLUMN)
+      x.across *= 2;
+    else if (x.rows > LEAST_ROWS)
+      x.down *= 2;
+    else
+      break;
+  }
+  return x;
+}
+#else
+#define TILE_WIDE    256 /* edge of a tile of a large C */
+#define TILE_NARROW  128 /* and of one that would give fewer than TILES_WISHED */
+#define TILES_WISHED 16
+
+static grid grid_of(const lt_gemm_args *g) {
   int64_t edge = TILE_WIDE;
   if (pieces(g->m, edge) * pieces(g->n, edge) * g->batch < TILES_WISHED) edge = TILE_NARROW;
-  const int64_t down = pieces(g->m, edge), across = pieces(g->n, edge), tiles = g->batch * down * across;
+  return (grid){pieces(g->m, edge), pieces(g->n, edge), edge, edge};
+}
+#endif
+
+void LT_CPU(gemm)(const lt_gemm_args *g) {
+  if (g->m <= 0 || g->n <= 0 || g->batch <= 0) return;
+  const grid x = grid_of(g);
+  const int64_t tiles = g->batch * x.down * x.across;
 #pragma omp parallel for schedule(dynamic) if (tiles > 1)
   for (int64_t t = 0; t < tiles; t++) {
-    int64_t batch = t / (down * across), i = t / across % down * edge, j = t % across * edge;
+    const int64_t batch = t / (x.down * x.across), i = t / x.across % x.down * x.rows, j = t % x.across * x.columns;
     lt_product p = {
-        .m = min64(edge, g->m - i),
-        .n = min64(edge, g->n - j),
+        .m = min64(x.rows, g->m - i),
+        .n = min64(x.columns, g->n - j),
         .k = g->k,
         .a = (const real *)g->a + batch * g->stride_a + i * (g->trans_a ? 1 : g->lda),
         .b = (const real *)g->b + batch * g->stride_b + j * (g->trans_b ? g->ldb : 1),

@@ -17,4 +17,11 @@ typedef struct lt_product {
 #define lt_product_run LT_CPU(product_run)
 void lt_product_run(const lt_product *p);
 
+/* The same by our own blocking, where there are vectors for it (vector.h); k >= 1. No bit of C depends on how m and n
+** are cut into calls. */
+#define lt_product_blocked LT_CPU(product_blocked)
+void lt_product_blocked(const lt_product *p);
+
+#define LT_PRODUCT_COLUMNS (LT_IS_F32 ? 384 : 192) /* columns whose part of B stays in the second-level cache */
+
 #endif

@@ -94,6 +94,18 @@ int main(void) {
     check_product(t, (shape){.m = 17, .n = 33, .k = 9, .batch = 30, .repeat_b = 1, .tb = 1, .alpha = 1});
     check_product(t, (shape){.m = 300, .n = 515, .k = 31, .batch = 1, .ta = 1, .alpha = 1, .pad = 1});
     check_product(t, (shape){.m = 140, .n = 150, .k = 260, .batch = 3, .alpha = 1}); /* the library packs these */
+    for (int x = 0; x < 4; x++) { /* across the blocks of columns and the parts of k, and a strip's second vector */
+      const shape s = {.m = 31, .n = 475, .k = 801, .batch = 1, .pad = 1, .ta = x & 1, .tb = x >> 1, .alpha = 1};
+      check_product(t, s);
+      check_product(t, (shape){.m = 131,
+                               .n = 9 + 8 * x,
+                               .k = 390,
+                               .batch = 2,
+                               .ta = x & 1,
+                               .tb = x >> 1,
+                               .alpha = 0.5,
+                               .beta = x ? 1 : 0});
+    }
     check_product(t, (shape){.m = 3, .n = 3, .k = 3, .batch = 0, .alpha = 1});
   }
   return check_done();
