@@ -92,7 +92,7 @@ bool lt_comm_launched(void);
 
 typedef struct lt_comm_mpi_options {
   double patience; /* seconds without a sign of life after which a rank counts as lost; 0: 4 */
-  bool messages;   /* everything by MPI messages, as between machines, also where memory could be shared */
+  int32_t machine; /* for tests: ranks that give different numbers share no memory, as if on different machines */
   /* A rank is lost. Called once in the whole job, on a thread of ours, on the rank that is to report it, at once: the
   ** main thread may be deep in a kernel. What it returns to still fails by itself. May end the process. NULL: nothing.
   ** Launchers send SIGTERM to the others when a rank dies: a program that wants this message outlives it a second. */

@@ -133,6 +133,13 @@ static void move(lt_mpi *m) {
   tell_caller(m);
 }
 
+/* The job has failed: who reports it? If it is this rank, and its caller does not know yet, it is told. */
+static void settle(lt_mpi *m) {
+  lt_net_tell_failure(m);
+  atomic_store(&m->settled, true);
+  if (atomic_load(&m->reported) && !atomic_load(&m->relayed)) m->lost(m->context, &m->failure);
+}
+
 static void *mover(void *context) {
   lt_mpi *m = context;
   lt_status status = lt_net_open(m, &m->open_error);
@@ -142,13 +149,15 @@ static void *mover(void *context) {
   pthread_cond_signal(&m->opened);
   pthread_mutex_unlock(&m->lock);
   if (!status) move(m);
-  if (atomic_load(&m->failed)) lt_net_tell_failure(m);
+  bool early = atomic_load(&m->failed);
+  if (early) settle(m);
   while (!atomic_load(&m->stop)) { /* failed: peers may yet look at our memory, and MPI has no end now */
     uint32_t rung = atomic_load(&m->bell->rung);
     if (!atomic_load(&m->stop)) lt_mpi_sleep(&m->bell->rung, rung, 0.5);
   }
   lt_net_close(m);
-  lt_mpi_unwatch(m); /* if it has not been by then */
+  if (!early && atomic_load(&m->failed)) settle(m); /* during the farewell */
+  lt_mpi_unwatch(m);                                /* if it has not been by then */
   return NULL;
 }
 
@@ -237,6 +246,7 @@ static bool mpi_abort(lt_comm *c, const lt_error *e) {
   if (first) lt_mpi_fail(m, LT_MPI_OURS, e);
   lt_error ignored = {0};
   failure(m, &ignored);
+  while (!atomic_load(&m->settled)) lt_mpi_sleep(&m->ended, atomic_load(&m->ended), 1e-3);
   /* The one that reports ends first: its exit status becomes the job's. */
   bool mine = !atomic_load(&m->relayed) && !atomic_load(&m->reported);
   if (!mine) nanosleep(&(struct timespec){.tv_sec = 2}, NULL);
@@ -291,7 +301,7 @@ static lt_status mpi_open(const lt_comm_mpi_options *o, lt_comm **out, lt_error 
   if (!m) return lt_fail_memory(e, sizeof *m, "a communicator");
   m->comm.ops = &MPI;
   m->patience = o && o->patience > 0 ? o->patience : 4;
-  m->messages = o && o->messages;
+  m->machine = o ? o->machine : 0;
   m->lost = o ? o->lost : NULL;
   m->context = o ? o->context : NULL;
   m->bell = &m->own_bell;

@@ -148,7 +148,7 @@ typedef struct lt_net lt_net; /* what MPI is asked for; mpi_net.c */
 typedef struct lt_mpi {
   lt_comm comm; /* first: the interface */
   double patience;
-  bool messages;
+  int32_t machine;
   void (*lost)(void *context, const lt_error *e);
   void *context;
   uint64_t nonce;
@@ -170,8 +170,9 @@ typedef struct lt_mpi {
   _Atomic uint32_t ended; /* operations, or failures: what the caller sleeps on */
   _Atomic bool stop, stop_watch;
   _Atomic bool failed, quiet; /* quiet: the mover touches no memory of the caller's any more */
+  _Atomic bool settled;       /* who reports */
   _Atomic bool relayed;       /* another rank reports it */
-  _Atomic bool reported;      /* `lost` was called with it */
+  _Atomic bool reported;      /* `lost` is called with it, by the mover */
   lt_error failure;           /* valid once failed, as is: */
   bool plain;                 /* it names its ranks itself */
 
@@ -243,7 +244,7 @@ void lt_net_close(lt_mpi *m); /* ends MPI unless the job has failed */
 typedef enum lt_mpi_fault {
   LT_MPI_OURS,  /* this rank's own: others hear it with its number */
   LT_MPI_AMONG, /* between ranks: the message names them */
-  LT_MPI_LOST   /* so too; `lost` is called */
+  LT_MPI_LOST   /* so too; `lost` will be called */
 } lt_mpi_fault;
 
 /* The job has failed, here first unless somebody was faster. True: this rank reports. */

@@ -97,18 +97,20 @@ static void agree_nonce(lt_mpi *m) {
 
 /* Boards of all ranks of this machine; without them `remote` is everybody. All ranks of a machine decide alike. */
 static lt_status share(lt_mpi *m, lt_error *e) {
-  MPI_Comm node;
+  MPI_Comm machine, node;
   int n = 1, self = 0;
   lt_mpi_card card = {0}, *all = NULL;
-  lt_status status = mpi_error(
-      MPI_Comm_split_type(m->net->comm, MPI_COMM_TYPE_SHARED, m->comm.rank, MPI_INFO_NULL, &node), "MPI_Comm_split", e);
+  lt_status status =
+      mpi_error(MPI_Comm_split_type(m->net->comm, MPI_COMM_TYPE_SHARED, m->comm.rank, MPI_INFO_NULL, &machine),
+                "MPI_Comm_split_type", e);
+  if (!status) status = mpi_error(MPI_Comm_split(machine, m->machine, m->comm.rank, &node), "MPI_Comm_split", e);
   if (status) return status;
   MPI_Comm_size(node, &n);
   MPI_Comm_rank(node, &self);
   m->self_local = self;
   m->local = calloc((size_t)n, sizeof *m->local);
   all = calloc((size_t)n, sizeof *all);
-  int ok = m->local && all && !m->messages && lt_node_create(m, n, &card), every = 0;
+  int ok = m->local && all && lt_node_create(m, n, &card), every = 0;
   MPI_Allreduce(&ok, &every, 1, MPI_INT, MPI_MIN, node);
   if (every) {
     MPI_Allgather(&card, (int)sizeof card, MPI_BYTE, all, (int)sizeof card, MPI_BYTE, node);
@@ -129,6 +131,7 @@ static lt_status share(lt_mpi *m, lt_error *e) {
   m->remote = m->n_local < m->comm.world;
   free(all);
   MPI_Comm_free(&node);
+  MPI_Comm_free(&machine);
   return LT_OK;
 }
 
@@ -140,10 +143,14 @@ static bool wait_for(lt_mpi *m, int i) {
               "MPI_Irecv");
 }
 
+static void await_failure(lt_net *net) {
+  MPI_Irecv(&net->failure, (int)sizeof net->failure, MPI_BYTE, MPI_ANY_SOURCE, TAG_FAILURE, net->comm, &net->failing);
+}
+
 static void listen(lt_mpi *m) {
   lt_net *net = m->net;
   for (int i = 0; i < WAITING; i++) wait_for(m, i);
-  MPI_Irecv(&net->failure, (int)sizeof net->failure, MPI_BYTE, MPI_ANY_SOURCE, TAG_FAILURE, net->comm, &net->failing);
+  await_failure(net);
   net->listening = true;
 }
 
@@ -309,7 +316,7 @@ bool lt_net_poll(lt_mpi *m) {
   return some;
 }
 
-/* Tell the ranks elsewhere, a second long at most; two that fail at once agree on the lower one. */
+/* Tell the ranks elsewhere, and listen as long: of several that fail at once the lowest reports. */
 void lt_net_tell_failure(lt_mpi *m) {
   lt_net *net = m->net;
   if (!m->remote || atomic_load(&m->relayed)) return;
@@ -319,11 +326,12 @@ void lt_net_tell_failure(lt_mpi *m) {
   for (int32_t r = 0; sent && r < m->comm.world; r++)
     if (m->peer[r].local < 0 && r != m->comm.rank && !m->peer[r].dead)
       MPI_Isend(&net->telling, (int)sizeof net->telling, MPI_BYTE, r, TAG_FAILURE, net->comm, &sent[n++]);
-  for (double until = lt_mpi_clock() + 0.5; lt_mpi_clock() < until && !came;) {
+  for (double until = lt_mpi_clock() + 0.3; lt_mpi_clock() < until && !atomic_load(&m->relayed); nap(1000000)) {
     MPI_Testall(n, sent, &all, MPI_STATUSES_IGNORE);
     MPI_Test(&net->failing, &came, MPI_STATUS_IGNORE);
-    if (came && net->failure.rank < m->comm.rank) atomic_store(&m->relayed, true);
-    nap(1000000);
+    if (!came) continue;
+    if (net->failure.rank < m->comm.rank) atomic_store(&m->relayed, true);
+    await_failure(net);
   }
   free(sent); /* what has not gone by now never will: the process ends */
 }

@@ -59,7 +59,6 @@ bool lt_mpi_fail(lt_mpi *m, lt_mpi_fault fault, const lt_error *e) {
   atomic_store(&m->failed, true);
   pthread_mutex_unlock(&m->lock);
   if (!before) wake_all(m);
-  if (first && atomic_load(&m->reported)) m->lost(m->context, &m->failure);
   return first;
 }
 

@@ -354,9 +354,16 @@ static void run_until_failure(job *j, const char *how) {
   fprintf(stderr, "rank %d saw no failure%s\n", self, "");
 }
 
-static int run_rank(const char *how, bool messages) {
+/* Which machine this rank is held to be on. */
+static int32_t machine_of(const char *where) {
+  const char *rank = getenv("OMPI_COMM_WORLD_RANK");
+  int32_t r = rank ? atoi(rank) : 0;
+  return !strcmp(where, "apart") ? r : !strcmp(where, "pairs") ? r / 2 : 0;
+}
+
+static int run_rank(const char *how, const char *where) {
   job j = {.shared = 5, .private = 1};
-  lt_comm_mpi_options o = {.messages = messages, .lost = lost};
+  lt_comm_mpi_options o = {.machine = machine_of(where), .lost = lost};
   if (!CHECK(lt_comm_launched()) || !CHECK(lt_comm_mpi(&o, &j.comm, &j.e) == LT_OK)) {
     fprintf(stderr, "  %s\n", j.e.what);
     return check_done();
@@ -383,7 +390,7 @@ typedef struct outcome {
   char text[8192]; /* all it wrote */
 } outcome;
 
-static void start_job(const char *self, int n, const char *how, bool messages, int to) {
+static void start_job(const char *self, int n, const char *how, const char *where, int to) {
   char count[12];
   snprintf(count, sizeof count, "%d", n);
   setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
@@ -393,13 +400,13 @@ static void start_job(const char *self, int n, const char *how, bool messages, i
   setenv("ASAN_OPTIONS", "detect_leaks=0", 1); /* Open MPI's own */
   dup2(to, 1);
   dup2(to, 2);
-  execlp("mpirun", "mpirun", "--oversubscribe", "--bind-to", "none", "-q", "-np", count, self, how,
-         messages ? "messages" : "shared", (char *)NULL);
+  execlp("mpirun", "mpirun", "--oversubscribe", "--bind-to", "none", "-q", "-np", count, self, how, where,
+         (char *)NULL);
   fprintf(stderr, "no mpirun\n");
   _exit(127);
 }
 
-static void run_job(const char *self, int n, const char *how, bool messages, outcome *o) {
+static void run_job(const char *self, int n, const char *how, const char *where, outcome *o) {
   int pipe_of[2], status = 0;
   size_t at = 0;
   ssize_t got;
@@ -410,7 +417,7 @@ static void run_job(const char *self, int n, const char *how, bool messages, out
   if (pid == 0) {
     close(pipe_of[0]);
     alarm(120); /* mpirun's, as exec keeps it: it takes its ranks along */
-    start_job(self, n, how, messages, pipe_of[1]);
+    start_job(self, n, how, where, pipe_of[1]);
   }
   close(pipe_of[1]);
   while ((got = read(pipe_of[0], o->text + at, sizeof o->text - 1 - at)) > 0) at += (size_t)got;
@@ -420,18 +427,18 @@ static void run_job(const char *self, int n, const char *how, bool messages, out
   o->seconds = now() - start;
 }
 
-static void expect_good(const char *self, int n, const char *how, bool messages) {
+static void expect_good(const char *self, int n, const char *how, const char *where) {
   outcome o;
-  run_job(self, n, how, messages, &o);
+  run_job(self, n, how, where, &o);
   const char *note = strstr(o.text, "  hidden");
   if (note) printf("%.*s\n", (int)strcspn(note, "\n"), note);
-  if (!CHECK_INT(o.status, 0)) fprintf(stderr, "%s on %d ranks%s:\n%s\n", how, n, messages ? ", messages" : "", o.text);
+  if (!CHECK_INT(o.status, 0)) fprintf(stderr, "%s on %d ranks, %s:\n%s\n", how, n, where, o.text);
 }
 
 /* The job ends soon, not well, and says once which rank it was. */
-static void expect_failure(const char *self, int n, const char *how, bool messages, const char *what) {
+static void expect_failure(const char *self, int n, const char *how, const char *where, const char *what) {
   outcome o;
-  run_job(self, n, how, messages, &o);
+  run_job(self, n, how, where, &o);
   int said = 0;
   for (const char *at = o.text; (at = strstr(at, "FAILED ")); at++) said++;
   bool ok = CHECK(o.status != 0) && CHECK(o.seconds < 10) && CHECK_INT(said, 1);
@@ -439,8 +446,7 @@ static void expect_failure(const char *self, int n, const char *how, bool messag
              (strstr(o.text, "rank 1 ") || strstr(o.text, "ranks ") || strstr(o.text, "full"))) &&
        ok;
   if (!ok)
-    fprintf(stderr, "%s on %d ranks%s: status %d after %.1f s:\n%s\n", how, n, messages ? ", messages" : "", o.status,
-            o.seconds, o.text);
+    fprintf(stderr, "%s on %d ranks, %s: status %d after %.1f s:\n%s\n", how, n, where, o.status, o.seconds, o.text);
 }
 
 /* Without a launcher there is no job; without MPI in the build, neither. */
@@ -464,26 +470,27 @@ enum { HAVE_MPI = 0 };
 #endif
 
 static void test_jobs(const char *self) {
-  for (int n = 2; n <= 4; n++) {
-    expect_good(self, n, "random", false);
-    expect_good(self, n, "random", true);
-  }
-  expect_good(self, 3, "large", false);
-  expect_good(self, 2, "large", true);
-  expect_good(self, 2, "overlap", false);
-  expect_failure(self, 3, "err", false, "the disk of 1 is full");
-  expect_failure(self, 3, "err", true, "the disk of 1 is full");
-  expect_failure(self, 4, "all", false, "is full");
-  expect_failure(self, 3, "kill", false, "ended without a word");
-  expect_failure(self, 2, "busy", false, "ended without a word");
-  expect_failure(self, 3, "vanish", false, "ended without a word");
-  expect_failure(self, 3, "stop", false, "has shown no sign of life");
-  expect_failure(self, 3, "stop", true, "rank 1 has shown no sign of life");
-  expect_failure(self, 2, "mismatch", false, "disagree on the count");
+  for (int n = 2; n <= 4; n++) expect_good(self, n, "random", "together");
+  expect_good(self, 3, "random", "apart");
+  expect_good(self, 4, "random", "pairs");
+  expect_good(self, 3, "large", "together");
+  expect_good(self, 3, "large", "pairs");
+  expect_good(self, 2, "overlap", "together");
+  expect_failure(self, 3, "err", "together", "the disk of 1 is full");
+  expect_failure(self, 4, "err", "pairs", "the disk of 1 is full");
+  expect_failure(self, 4, "all", "together", "is full");
+  expect_failure(self, 4, "all", "pairs", "is full");
+  expect_failure(self, 3, "kill", "together", "ended without a word");
+  expect_failure(self, 4, "kill", "pairs", "ended without a word");
+  expect_failure(self, 2, "busy", "together", "ended without a word");
+  expect_failure(self, 3, "vanish", "together", "ended without a word");
+  expect_failure(self, 3, "stop", "together", "has shown no sign of life");
+  expect_failure(self, 3, "stop", "apart", "rank 1 has shown no sign of life");
+  expect_failure(self, 2, "mismatch", "together", "disagree on the count");
 }
 
 int main(int argc, char **argv) {
-  if (argc > 2) return run_rank(argv[1], !strcmp(argv[2], "messages"));
+  if (argc > 2) return run_rank(argv[1], argv[2]);
   test_refused();
   if (HAVE_MPI) test_jobs(argv[0]);
   return check_done();
