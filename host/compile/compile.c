@@ -66,6 +66,7 @@ static lt_status make_schedule(const attempt *a, lt_program *p, int32_t rank, lt
   lt_status status = lt_pass_lower(p->graph, &p->plan, rank, s, e);
   if (!status && a->stage >= ORDER) status = lt_pass_order(*s, e);
   if (!status && a->stage >= MEMORY) status = lt_pass_memory(*s, e);
+  if (!status && a->stage >= MEMORY) status = lt_pass_transfers(p->graph, &p->plan, *s, e);
   return status;
 }
 
@@ -177,6 +178,12 @@ static uint64_t hash_schedule(uint64_t h, const lt_schedule *s) {
     const lt_item *it = &s->item.at[i];
     int32_t head[] = {(int32_t)it->kind, (int32_t)it->lane, it->node, it->unit, it->n_in, it->n_out, it->n_wait};
     h = lt_hash_bytes(h, head, sizeof head);
+    if (it->kind == LT_ITEM_COLLECTIVE) { /* the transfer and its match */
+      const lt_group_plan *g = &s->group.at[it->group];
+      lt_size volume[] = {it->sent, it->received};
+      h = lt_hash_bytes(h, g->rank, (size_t)g->n * sizeof *g->rank);
+      h = lt_hash_bytes(h, volume, sizeof volume);
+    }
     for (int k = 0; k < it->n_in + it->n_out; k++) {
       const lt_operand_plan *o = &s->operand.at[it->operand + k];
       int64_t at = o->buffer == LT_NONE ? -1 : s->buffer.at[o->buffer].offset;

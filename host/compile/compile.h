@@ -1,5 +1,5 @@
 /* compile.h: graph → schedules. One pass a file, in this order; each leaves something that can be printed.
-** differentiate → place → { checkpoint → lower → order → memory } → verify. (`build` is the recipe's own: script/.) */
+** differentiate → place → { checkpoint → lower → order → memory, transfers } → verify. (`build` is the recipe's own: script/.) */
 #ifndef LT_COMPILE_COMPILE_H
 #define LT_COMPILE_COMPILE_H
 
@@ -64,6 +64,7 @@ lt_status lt_pass_checkpoint(lt_graph *g, int32_t layers, lt_error *e);
 lt_status lt_pass_lower(lt_graph *g, const lt_plan *plan, int32_t rank, lt_schedule **out, lt_error *e);
 lt_status lt_pass_order(lt_schedule *s, lt_error *e);
 lt_status lt_pass_memory(lt_schedule *s, lt_error *e);
+lt_status lt_pass_transfers(lt_graph *g, const lt_plan *plan, lt_schedule *s, lt_error *e);
 lt_status lt_pass_verify(lt_schedule *const *s, int32_t world, lt_error *e);
 
 /* Layers a graph has: one more than the largest N of a scope "layer N…". */
@@ -88,6 +89,9 @@ const char *const *lt_stage_names(void); /* NULL-terminated */
 
 /* Predicted seconds of a step: lanes run side by side and wait as the schedule says (before the order pass: the sum). */
 double lt_schedule_seconds(const lt_schedule *s);
+
+/* Bytes a rank sends and receives in a step, at the bound. */
+void lt_schedule_traffic(const lt_schedule *s, int64_t *sent, int64_t *received);
 
 /* Used by several passes. The most tokens part (dp, sp) of a unit can hold; -1 sums over an axis. `plan`: const lt_plan *. */
 int64_t lt_plan_token_bound(void *plan, int32_t dp, int32_t sp, int32_t unit);

@@ -61,6 +61,9 @@ void lt_schedule_print(const lt_schedule *s, lt_text *out) {
     if (it->kind == LT_ITEM_COLLECTIVE) {
       lt_text_add(out, " ranks");
       for (int32_t k = 0; k < s->group.at[it->group].n; k++) lt_text_add(out, " %d", s->group.at[it->group].rank[k]);
+      if (it->sent != LT_NONE)
+        lt_text_add(out, " sends %" PRId64 " B, receives %" PRId64 " B", lt_size_bound(&s->graph->sizes, it->sent),
+                    lt_size_bound(&s->graph->sizes, it->received));
     }
     for (int32_t k = 0; k < it->n_wait; k++) lt_text_add(out, "%s%d", k ? "," : " waits ", s->wait.at[it->wait + k]);
     lt_text_add(out, "\n");

@@ -57,6 +57,7 @@ typedef struct lt_item {
   int32_t group;        /* COLLECTIVE: index into group */
   int32_t counts;       /* COLLECTIVE over sharded parts: first of n size expressions in `count`, what each member holds
                            (all_to_all: 2n, of its input, then of its output); LT_NONE */
+  lt_size sent, received; /* COLLECTIVE: bytes to and from other ranks, exactly; LT_NONE before the transfers pass */
   int32_t wait, n_wait; /* items of other lanes that must have ended: wait[wait … + n_wait) */
   double flops, bytes;  /* predicted, at the bound */
   double seconds;       /* predicted */

@@ -137,6 +137,13 @@ lt_status lt_start_collective(lt_executor *x, int32_t item, lt_error *e) {
     t.send_counts = x->parts[0];
     t.counts = x->parts[1];
   }
+  int64_t sent = lt_transfer_bytes_sent(&t), received = lt_transfer_bytes_received(&t);
+  if (it->sent != LT_NONE && (sent != x->size[it->sent] || received != x->size[it->received])) {
+    lt_fail_item(x, item, LT_FAILED, e, "a transfer moves other bytes than were predicted");
+    lt_error_expected(e, "%lld sent, %lld received", (long long)x->size[it->sent], (long long)x->size[it->received]);
+    lt_error_got(e, "%lld sent, %lld received", (long long)sent, (long long)received);
+    return LT_FAILED;
+  }
   lt_status status = lt_comm_start(x->comm, &t, &x->ticket, e);
   if (status) lt_fail_item(x, item, status, e, "transfer failed"); /* only where: the cause stands */
   return status;

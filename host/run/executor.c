@@ -345,6 +345,16 @@ double lt_executor_seconds(const lt_executor *x) { return x->seconds; }
 const lt_item_span *lt_executor_spans(const lt_executor *x) { return x->span; }
 const lt_schedule *lt_executor_schedule(const lt_executor *x) { return x->s; }
 
+void lt_executor_traffic(const lt_executor *x, int64_t *sent, int64_t *received) {
+  *sent = *received = 0;
+  for (int64_t i = 0; i < x->s->item.n; i++) {
+    const lt_item *it = &x->s->item.at[i];
+    if (it->kind != LT_ITEM_COLLECTIVE || it->sent == LT_NONE) continue;
+    *sent += x->size[it->sent];
+    *received += x->size[it->received];
+  }
+}
+
 void lt_executor_reset_times(lt_executor *x) {
   memset(x->time, 0, (size_t)x->s->item.n * sizeof *x->time);
   x->seconds = 0;

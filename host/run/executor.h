@@ -63,6 +63,9 @@ const lt_item_time *lt_executor_times(const lt_executor *x); /* by item */
 double lt_executor_seconds(const lt_executor *x);            /* whole steps since the last reset */
 void lt_executor_reset_times(lt_executor *x);
 
+/* Bytes this rank's transfers were predicted to send and receive in the step last begun. */
+void lt_executor_traffic(const lt_executor *x, int64_t *sent, int64_t *received);
+
 typedef struct lt_item_span { /* of the last step, seconds of the monotonic clock; a collective from start to end */
   double begin, end;
 } lt_item_span;
