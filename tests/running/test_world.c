@@ -269,7 +269,8 @@ static void run_words(rank *r) {
 
 static int run_rank(const char *how) {
   rank r = {NULL};
-  const lt_comm_mpi_options o = {.messages = !strcmp(how, "messages")};
+  const char *number = getenv("OMPI_COMM_WORLD_RANK");
+  const lt_comm_mpi_options o = {.machine = strcmp(how, "apart") || !number ? 0 : atoi(number) / 2};
   if (!CHECK(net_ok(lt_comm_mpi(&o, &r.comm, &r.e), &r.e))) return check_done();
   CHECK(lt_world_create(r.comm, &r.world, &r.e) == LT_OK);
   run_words(&r);
@@ -301,7 +302,7 @@ int main(int argc, char **argv) {
   if (argc > 1) return run_rank(argv[1]);
   test_alone();
 #ifdef LT_HAVE_MPI
-  for (int n = 2; n <= 4; n++) job_expect_good(argv[0], n, n == 3 ? "messages" : "shared", "");
+  for (int n = 2; n <= 4; n++) job_expect_good(argv[0], n, n == 3 ? "apart" : "together", "");
 #endif
   return check_done();
 }
