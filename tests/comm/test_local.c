@@ -406,6 +406,29 @@ static void test_faults(void) {
   expect_fault(t, u, "dtype");
 }
 
+/* What one rank gives up for, the others hear with its number; the first one reports. */
+static void test_abort(void) {
+  world w;
+  lt_error e = {0}, cause = {0};
+  lt_ticket ticket;
+  int32_t x = 1;
+  open_world(&w, 3);
+  lt_fail(&cause, LT_DATA, "the disk is full");
+  lt_error_where(&cause, "saves");
+  CHECK(lt_comm_abort(w.comm[1], &cause));
+  lt_transfer t = {.kind = LT_ALL_REDUCE, .group = &w.group[0], .dtype = LT_I32, .send = &x, .recv = &x, .count = 1};
+  CHECK(lt_comm_start(w.comm[0], &t, &ticket, &e) == LT_COMM);
+  CHECK_STR(e.what, "rank 1: the disk is full");
+  CHECK_STR(e.where, "saves");
+  CHECK(!lt_comm_abort(w.comm[0], &e));
+  lt_comm_sign(w.comm[1], &cause);
+  CHECK_STR(cause.what, "rank 1: the disk is full");
+  CHECK_INT(cause.code, LT_DATA);
+  lt_comm_sign(w.comm[0], &e);
+  CHECK_STR(e.what, "rank 1: the disk is full"); /* names one already */
+  close_world(&w);
+}
+
 /* What is wrong whatever the peers do is refused before it reaches them. */
 static void test_refused(void) {
   world w;
@@ -501,6 +524,7 @@ int main(void) {
   test_lse(LT_F32, 1e-6);
   test_lse(LT_BF16, 1e-2);
   test_faults();
+  test_abort();
   test_refused();
   test_self();
   test_bytes();
