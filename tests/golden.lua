@@ -1,14 +1,35 @@
 -- golden.lua: compares whole runs with the reference values of a folder: `ltrain-lua --script tests/golden.lua DIR`.
--- Every file runs in float32 and double on 1, 2 and 3 ranks, as a graph through all passes; every document is a
--- sequence of its own, so that several ranks have work. One line a run; a difference, or no known file, is exit 1.
+-- Every file runs in float32 and double on 1, 2 and 3 ranks of dp, or on the layouts named behind the folder
+-- (`dp=2,tp=2,shard=1,units=2`), as a graph through all passes; every document is a sequence of its own, so that
+-- several ranks have work. One line a run; a difference, or no known file, is exit 1.
 -- What the tensors of a file mean, and how close is right: tests/golden/README.md.
 local lt = require "ltrain"
 local op = lt.op
 
 local folder = arg[1]
 if not folder then
-  io.stderr:write "usage: ltrain-lua --script tests/golden.lua DIR\n"
+  io.stderr:write "usage: ltrain-lua --script tests/golden.lua DIR [dp=2,tp=2,shard=1,units=2 ...]\n"
   os.exit(2)
+end
+
+-- { name, ranks, mesh, shard, units } from "dp=2,tp=2,shard=1"
+local function read_layout(text)
+  local layout = { name = text, ranks = 1, mesh = {} }
+  for key, value in text:gmatch "(%a+)=(%d+)" do
+    value = tonumber(value)
+    if key == "shard" or key == "units" then
+      layout[key] = value
+    else
+      layout.mesh[key], layout.ranks = value, layout.ranks * value
+    end
+  end
+  return layout
+end
+
+local layouts = {}
+for i = 2, #arg do layouts[i - 1] = read_layout(arg[i]) end
+if #layouts == 0 then
+  for ranks = 1, 3 do layouts[ranks] = { name = tostring(ranks), ranks = ranks, mesh = { dp = ranks } } end
 end
 
 local DOUBLE = 2e-7 -- of a tensor's largest magnitude: the files hold float32
@@ -66,7 +87,8 @@ end
 
 local function program(run, step_table, build)
   return lt.program {
-    dtype = run.real, ranks = run.ranks, mesh = { dp = run.ranks },
+    dtype = run.real, ranks = run.layout.ranks, mesh = run.layout.mesh, block = 4,
+    shard = run.layout.shard, units = run.layout.units,
     tokens = step_table.tokens, sequences = step_table.sequences, length = step_table.longest, build = build,
   }
 end
@@ -279,15 +301,15 @@ local known, failed = 0, 0
 
 local function run_file(path, name, kind)
   for _, real in ipairs { "f32", "f64" } do
-    for ranks = 1, 3 do
+    for _, layout in ipairs(layouts) do
       local file, v = lt.safetensors.open(path), new_verdict(real)
-      local ok, message = pcall(kinds[kind], file, { name = name, real = real, ranks = ranks }, v)
+      local ok, message = pcall(kinds[kind], file, { name = name, real = real, layout = layout }, v)
       file:close()
       if ok and v.worst <= 1 then
-        print(string.format("ok %s %s %d %.2g/%.2g %s", name, real, ranks, v.difference, v.tolerance, v.name))
+        print(string.format("ok %s %s %s %.2g/%.2g %s", name, real, layout.name, v.difference, v.tolerance, v.name))
       else
         failed = failed + 1
-        print(string.format("not ok %s %s %d %s", name, real, ranks, ok and
+        print(string.format("not ok %s %s %s %s", name, real, layout.name, ok and
           string.format("%.2g/%.2g %s", v.difference, v.tolerance, v.name) or tostring(message)))
       end
       io.stdout:flush()

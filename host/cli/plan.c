@@ -18,6 +18,7 @@ static lt_status ask(const lt_recipe_settings *s, int32_t ranks, lt_plan_options
                            .budget = s->budget,
                            .checkpoint = s->checkpoint,
                            .layers = s->layers,
+                           .shard = s->shard,
                            .backward = true,
                            .data = {.tokens = s->tokens, .block = s->block}};
   for (int32_t i = 0; i < s->n_length; i++) {
@@ -38,6 +39,7 @@ lt_status cli_compile(lt_recipe *r, int32_t ranks, int32_t keep, const lt_plan *
   if (like) {
     o.backward = false;
     o.units = like->units;
+    o.shard = 0;
   }
   return st == LT_OK ? lt_compile(lt_recipe_get(r)->real, lt_recipe_graph, &build, &o, keep, out, e) : st;
 }

@@ -107,6 +107,10 @@ const lt_program *lt_session_program(const lt_session *s) { return s->program; }
 int64_t lt_session_steps(const lt_session *s) { return s->step; }
 void lt_session_set_steps(lt_session *s, int64_t step) { s->step = step; }
 void lt_session_shuffle(lt_session *s, uint64_t order) { s->order = order; }
+const lt_comm_stats *lt_session_traffic(const lt_session *s, int32_t rank) {
+  return rank >= 0 && rank < s->world && s->comm[rank] ? &s->comm[rank]->stats : NULL;
+}
+
 lt_executor *lt_session_executor(lt_session *s, int32_t rank) {
   return rank >= 0 && rank < s->world ? s->executor[rank] : NULL;
 }

@@ -5,6 +5,7 @@
 #include "script/data.h"
 #include "script/graph.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define TYPE "lt.program"
@@ -67,16 +68,33 @@ static void read_mesh(lua_State *L, lt_mesh_spec *m) {
   lua_pop(L, 1);
 }
 
+/* order = { "tp", "dp" }: the axis whose ranks are nearest first. */
+static void read_order(lua_State *L, lt_mesh_spec *m) {
+  lua_getfield(L, 1, "order");
+  if (!lua_isnil(L, -1)) {
+    luaL_checktype(L, -1, LUA_TTABLE);
+    for (int i = 0; i < 4; i++) {
+      lua_rawgeti(L, -1, i + 1);
+      if (lua_type(L, -1) == LUA_TSTRING) snprintf(m->order[i], sizeof m->order[i], "%s", lua_tostring(L, -1));
+      lua_pop(L, 1);
+    }
+  }
+  lua_pop(L, 1);
+}
+
 static void read_options(lua_State *L, program *p) {
-  static const char *const keys[] = {"dtype",      "ranks",  "mesh",     "seed",   "units",
-                                     "checkpoint", "layers", "budget",   "tokens", "sequences",
-                                     "length",     "block",  "backward", "build",  NULL};
+  static const char *const keys[] = {"dtype",  "ranks",      "mesh",     "order",  "shard",  "seed",
+                                     "units",  "checkpoint", "layers",   "budget", "tokens", "sequences",
+                                     "length", "block",      "backward", "build",  NULL};
   lt_lua_check_keys(L, 1, keys, "lt.program");
   lt_plan_options *o = &p->options;
   const char *real = lt_lua_opt_text(L, 1, "dtype", "f32");
   if (!lt_dtype_find(real, &p->real)) lt_lua_fail(L, "there is no element type '%s'", real);
   o->world = (int32_t)lt_lua_opt_int(L, 1, "ranks", 1);
   read_mesh(L, &o->mesh);
+  read_order(L, &o->mesh);
+  o->shard = (int32_t)lt_lua_opt_int(L, 1, "shard", 0);
+  if (o->shard < 0 || o->shard > 3) lt_lua_fail(L, "shard is 0, 1, 2 or 3, not %d", (int)o->shard);
   o->units = (int32_t)lt_lua_opt_int(L, 1, "units", 1);
   o->budget = lt_lua_opt_int(L, 1, "budget", 0);
   const char *checkpoint = lt_lua_opt_text(L, 1, "checkpoint", "none");
@@ -248,6 +266,22 @@ static int program_memory(lua_State *L) {
   return 1;
 }
 
+/* p:traffic() → array by rank of { transfers, sent, received }: bytes to and from other ranks since it began */
+static int program_traffic(lua_State *L) {
+  program *p = check_program(L);
+  lua_newtable(L);
+  for (int32_t r = 0; r < lt_session_program(p->session)->plan.mesh.world; r++) {
+    const lt_comm_stats *s = lt_session_traffic(p->session, r);
+    if (!s) continue;
+    lua_newtable(L);
+    set_number(L, "transfers", (double)s->transfers);
+    set_number(L, "sent", (double)s->bytes_sent);
+    set_number(L, "received", (double)s->bytes_received);
+    lua_rawseti(L, -2, r + 1);
+  }
+  return 1;
+}
+
 /* p:stage(name [, rank]) → text */
 static int program_stage(lua_State *L) {
   program *p = check_program(L);
@@ -263,10 +297,19 @@ static int program_stage(lua_State *L) {
 }
 
 void lt_lua_open_program(lua_State *L) {
-  static const luaL_Reg methods[] = {
-      {"bind", program_bind},     {"step", program_step},   {"at", program_at},       {"control", program_control},
-      {"output", program_output}, {"read", program_read},   {"write", program_write}, {"states", program_states},
-      {"memory", program_memory}, {"stage", program_stage}, {"close", program_close}, {NULL, NULL}};
+  static const luaL_Reg methods[] = {{"bind", program_bind},
+                                     {"step", program_step},
+                                     {"at", program_at},
+                                     {"control", program_control},
+                                     {"output", program_output},
+                                     {"read", program_read},
+                                     {"write", program_write},
+                                     {"states", program_states},
+                                     {"memory", program_memory},
+                                     {"traffic", program_traffic},
+                                     {"stage", program_stage},
+                                     {"close", program_close},
+                                     {NULL, NULL}};
   static const luaL_Reg meta[] = {{"__gc", program_close}, {NULL, NULL}};
   lt_lua_type(L, TYPE, methods, meta);
   lua_pushcfunction(L, program_create);

@@ -130,6 +130,7 @@ static int read_settings(lua_State *L) {
   s->save_every = get_int(L, "save.every", 0);
   s->save_keep = get_int(L, "save.keep", 1);
   read_layout(L, s);
+  s->shard = (int32_t)get_int(L, "optim.shard", 0);
   s->budget = get_int(L, "checkpoint.budget", 0);
   bool layers = strcmp(get_text(L, "checkpoint.mode"), "layers") == 0;
   s->checkpoint = layers ? LT_CHECKPOINT_LAYERS : LT_CHECKPOINT_NONE;

@@ -39,6 +39,7 @@ typedef struct lt_recipe_settings { /* strings and arrays are the recipe's */
   int64_t save_keep;
   lt_mesh_spec mesh;
   int64_t block;
+  int32_t shard; /* of the optimizer, 0 to 3 */
   lt_checkpoint_kind checkpoint;
   int32_t layers; /* recomputed; -1: as few as the budget needs */
   int64_t budget; /* 0: none */

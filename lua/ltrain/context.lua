@@ -2,13 +2,14 @@
 -- A name given to a parameter is completed by where it is made ("model.layers.3.mlp." .. name), and every operation
 -- carries the scope it was made in ("layer 3/feed-forward"), which plans and messages speak of.
 local core = require "ltrain.core"
+local place = require "ltrain.place"
 local op = core.op
 
 local context = {}
 local methods = {}
 local meta = { __index = methods, __metatable = "lt.context" }
 
--- options: training (default true), layers (scales the initial values of projections into the residual stream).
+-- options: training (default true); place: the recipe's layout.place.
 function context.new(builder, options)
   options = options or {}
   return setmetatable({
@@ -19,6 +20,7 @@ function context.new(builder, options)
     prefix = "",
     path = "",
     cache = {},
+    places = place.new(options.place),
   }, meta)
 end
 
@@ -77,7 +79,8 @@ function methods.param(ctx, name, dims, options)
     end
   end
   local state = ctx.builder:state {
-    name = ctx.prefix .. name, dims = dims, role = "param", init = init, a = a, tp = tp,
+    name = ctx.prefix .. name, dims = dims, role = "param", init = init, a = a,
+    tp = ctx.places:of(ctx.prefix .. name, #dims, tp),
     decay = options.decay, trainable = options.trainable,
   }
   return ctx.builder:read(state)
@@ -161,8 +164,8 @@ function methods.loss(ctx, value)
   ctx:output("loss", value)
 end
 
--- ctx:cross_entropy(x, w [, { chunk }]): the loss of logits x times the transpose of w against the step's labels, summed
--- over all tokens that count and divided by their number. chunk: rows whose logits exist at a time.
+-- ctx:cross_entropy(x, w [, { chunk }]): the loss of logits x times the transpose of w against the step's labels,
+-- summed over all tokens that count and divided by their number. chunk: rows whose logits exist at a time.
 function methods.cross_entropy(ctx, x, w, options)
   local label = ctx:feed "label"
   local lse, logit = op.label_logits(x, w, label, options or {})

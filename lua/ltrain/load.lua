@@ -86,12 +86,15 @@ end
 -- ---- Building and asking ----
 
 function load.build(builder)
-  local ctx = context.new(builder, { training = true })
+  local ctx = context.new(builder, { training = true, place = settings.layout.place })
   nn.build(ctx, settings.model)
+  ctx.places:check()
   optim.build(ctx, settings.optim)
 end
 
-function load.build_eval(builder) nn.build(context.new(builder, { training = false }), settings.model) end
+function load.build_eval(builder)
+  nn.build(context.new(builder, { training = false, place = settings.layout.place }), settings.model)
+end
 
 function load.lr(step) return lr.at(settings.optim.lr, step, settings.train.steps) end
 

@@ -17,6 +17,8 @@ optim.schema = {
     eps = { "number", above = 0, default = 1e-8, meaning = "added to the root of the second mean" },
     weight_decay = { "number", min = 0, default = 0.1, meaning = "times the learning rate; of matrices only" },
     clip = { "number", min = 0, default = 1, meaning = "largest norm of all gradients together; 0: none" },
+    shard = { "integer", min = 0, max = 3, default = 0,
+      meaning = "what ranks of dp and sp share out: 1 moments, 2 gradients too, 3 parameters too" },
   },
 }
 

@@ -1,6 +1,7 @@
 -- program.lua: lt.program: compile and run any graph from a script, layers and losses written as in a recipe.
--- lt.program { dtype = "f32", ranks = 1, mesh = { dp = 1 }, seed = 0, units = 1, checkpoint = "none", tokens =,
---   sequences =, length =, backward = true, build = function(ctx) … end } → a program: step, bind, output, read …
+-- lt.program { dtype = "f32", ranks = 1, mesh = { dp = 1 }, order = { "tp" }, shard = 0, place = {}, seed = 0,
+--   units = 1, checkpoint = "none", tokens =, sequences =, length =, backward = true, build = function(ctx) … end }
+--   → a program: step, bind, output, read …
 local core = require "ltrain.core"
 local context = require "ltrain.context"
 
@@ -9,6 +10,11 @@ return function(spec)
   local given, build = {}, spec.build
   for key, value in pairs(spec) do given[key] = value end
   if type(build) ~= "function" then core.fail { what = "lt.program needs a function", key = "build" } end
-  function given.build(builder) build(context.new(builder, { training = spec.backward })) end
+  given.place = nil
+  function given.build(builder)
+    local ctx = context.new(builder, { training = spec.backward, place = spec.place })
+    build(ctx)
+    ctx.places:check()
+  end
   return core.program(given)
 end

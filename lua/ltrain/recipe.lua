@@ -5,6 +5,7 @@ local schema = require "ltrain.schema"
 local nn = require "ltrain.nn"
 local optim = require "ltrain.optim"
 local lr = require "ltrain.lr"
+local place = require "ltrain.place"
 
 local recipe = {}
 
@@ -46,6 +47,23 @@ schema.add_type("length", function(value, _, path, faults)
   end
   if #out == 0 then schema.add(faults, path, "is empty", { expected = "{ { 0, length }, … }" }) end
   return out
+end)
+
+-- Placements of parameters on tp, by patterns of their names.
+schema.add_type("place", function(value, _, path, faults)
+  if type(value) ~= "table" then
+    return schema.add(faults, path, "is no table", { expected = '{ ["a name *"] = … }', got = core.type(value) })
+  end
+  for _, pattern in ipairs(place.patterns(value)) do
+    local at, entry = path .. "." .. tostring(pattern), value[pattern]
+    if type(pattern) ~= "string" then
+      schema.add(faults, at, "is no pattern of names", { expected = "text, with * for anything" })
+    elseif place.read(entry) == nil then
+      schema.add(faults, at, "is no placement", { expected = '"replicated" or { tp = dimension }',
+        got = type(entry) == "string" and entry or core.type(entry) })
+    end
+  end
+  return value
 end)
 
 -- What is recomputed: "none", "layers", or a table with a budget.
@@ -93,6 +111,8 @@ recipe.schema = {
     order = { "list", of = { "string", choices = { "pp", "dp", "sp", "tp" } }, default = {},
       meaning = "axes, the one whose ranks are nearest first" },
     block = { "integer", min = 1, default = 128, meaning = "tokens a block that sequence parallelism deals" },
+    place = { "place", default = {}, meaning = 'parameters on tp, by name: ["model.layers.*.mlp.*"] = "replicated", or '
+      .. '{ tp = dimension }, over what their layers say' },
   } },
   checkpoint = { "checkpoint", default = {}, meaning = '"none", "layers", or a table: mode, layers, budget' },
   save = { "table", default = {}, meaning = "saves of the run", fields = {

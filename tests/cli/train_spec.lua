@@ -203,6 +203,19 @@ return {
     assert.equal(0, status, said)
     assert.matches("all_reduce", said)
   end)
+  it("lays a step out as the recipe says", function()
+    local axes = file .. " --ranks 4 --set layout.mesh.tp=2 --set layout.mesh.dp=2"
+    local _, plain = run(axes .. " --stage place")
+    assert.matches('parameter "lm_head.weight" f32%[256, %d+%] tp:0', plain)
+    assert.not_matches("flat", plain)
+    local _, said = run(axes .. " --stage place --set optim.shard=2")
+    assert.matches("flat_scatter", said)
+    command.write(folder .. "/placed.lua", (recipe:gsub("%}%s*$",
+      '  layout = { place = { ["lm_head.*"] = "replicated" } },\n}\n')))
+    _, said = run((axes:gsub("recipe%.lua", "placed.lua")) .. " --stage place")
+    assert.not_matches('parameter "lm_head.weight" f32%[256, %d+%] tp', said)
+    assert.matches('parameter "lm_head.weight"', said)
+  end)
 end)
 
 describe("recipes", function()

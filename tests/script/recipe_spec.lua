@@ -148,6 +148,10 @@ describe("a fault of a recipe", function()
       'one of "none", "layers"', '"everything"', "" },
     { "  model =", "  layout = { mesh = { dp = 'all' } },\n  model =", 7, "layout.mesh.dp", "is no such integer",
       "an integer at least 1", '"all"', "" },
+    { "  model =", "  layout = { place = { ['lm_head.*'] = 'cut' } },\n  model =", 7, "layout.place.lm_head.*",
+      "is no placement", '"replicated" or { tp = dimension }', "cut", "" },
+    { "optim = lt.optim.adamw {", "optim = lt.optim.adamw { shard = 4,", 12, "optim.shard", "is no such integer",
+      "an integer at least 0, at most 3", "4", "" },
   }
   for _, f in ipairs(faults) do
     it("says: " .. f[4] .. " " .. f[5], function()
