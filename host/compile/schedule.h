@@ -52,15 +52,15 @@ typedef struct lt_item {
   bool first_unit;
   int32_t operand; /* inputs are operand[operand … + n_in), outputs follow */
   int32_t n_in, n_out;
-  int32_t work;         /* buffer of scratch memory, LT_NONE */
-  int64_t args;         /* offset of the argument struct in the executor's block, -1 */
-  int32_t group;        /* COLLECTIVE: index into group */
-  int32_t counts;       /* COLLECTIVE over sharded parts: first of n size expressions in `count`, what each member holds
+  int32_t work;   /* buffer of scratch memory, LT_NONE */
+  int64_t args;   /* offset of the argument struct in the executor's block, -1 */
+  int32_t group;  /* of a node with mesh axes: index into group, else LT_NONE */
+  int32_t counts; /* COLLECTIVE over sharded parts: first of n size expressions in `count`, what each member holds
                            (all_to_all: 2n, of its input, then of its output); LT_NONE */
   lt_size sent, received; /* COLLECTIVE: bytes to and from other ranks, exactly; LT_NONE before the transfers pass */
-  int32_t wait, n_wait; /* items of other lanes that must have ended: wait[wait … + n_wait) */
-  double flops, bytes;  /* predicted, at the bound */
-  double seconds;       /* predicted */
+  int32_t wait, n_wait;   /* items of other lanes that must have ended: wait[wait … + n_wait) */
+  double flops, bytes;    /* predicted, at the bound */
+  double seconds;         /* predicted */
 } lt_item;
 
 typedef struct lt_schedule {
