@@ -129,14 +129,13 @@ static void move(lt_mpi *m) {
     lt_fail(&e, LT_COMM, "rank %d leaves while transfers of its are under way", (int)m->comm.rank);
     lt_mpi_fail(m, LT_MPI_AMONG, &e);
   }
-  atomic_store(&m->quiet, true);
-  tell_caller(m);
 }
 
 /* The job has failed: who reports it? If it is this rank, and its caller does not know yet, it is told. */
 static void settle(lt_mpi *m) {
   lt_net_tell_failure(m);
-  atomic_store(&m->settled, true);
+  atomic_store(&m->quiet, true); /* after the last call of MPI, which may move what was under way */
+  tell_caller(m);
   if (atomic_load(&m->reported) && !atomic_load(&m->relayed)) m->lost(m->context, &m->failure);
 }
 
@@ -246,7 +245,6 @@ static bool mpi_abort(lt_comm *c, const lt_error *e) {
   if (first) lt_mpi_fail(m, LT_MPI_OURS, e);
   lt_error ignored = {0};
   failure(m, &ignored);
-  while (!atomic_load(&m->settled)) lt_mpi_sleep(&m->ended, atomic_load(&m->ended), 1e-3);
   /* The one that reports ends first: its exit status becomes the job's. */
   bool mine = !atomic_load(&m->relayed) && !atomic_load(&m->reported);
   if (!mine) nanosleep(&(struct timespec){.tv_sec = 2}, NULL);

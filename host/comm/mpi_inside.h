@@ -169,12 +169,12 @@ typedef struct lt_mpi {
   lt_mpi_bell own_bell, *bell;
   _Atomic uint32_t ended; /* operations, or failures: what the caller sleeps on */
   _Atomic bool stop, stop_watch;
-  _Atomic bool failed, quiet; /* quiet: the mover touches no memory of the caller's any more */
-  _Atomic bool settled;       /* who reports */
-  _Atomic bool relayed;       /* another rank reports it */
-  _Atomic bool reported;      /* `lost` is called with it, by the mover */
-  lt_error failure;           /* valid once failed, as is: */
-  bool plain;                 /* it names its ranks itself */
+  _Atomic bool failed,
+      quiet;            /* quiet: it is settled who reports, and the mover touches no memory of the caller's any more */
+  _Atomic bool relayed; /* another rank reports it */
+  _Atomic bool reported; /* `lost` is called with it, by the mover */
+  lt_error failure;      /* valid once failed, as is: */
+  bool plain;            /* it names its ranks itself */
 
   /* the mover's */
   lt_mpi_op *active, *last; /* in the order they were started */

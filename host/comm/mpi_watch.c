@@ -168,7 +168,7 @@ void lt_mpi_beat(lt_mpi *m) {
   double now = lt_mpi_clock();
   int32_t n = m->comm.world, self = m->comm.rank;
   lt_mpi_peer *next = &m->peer[(self + 1) % n], *previous = &m->peer[(self + n - 1) % n];
-  if (now - m->beat_turn > LATE) previous->beat_seen = now;
+  if (!previous->board && now - m->beat_turn > LATE) previous->beat_seen = now; /* else the watch's */
   m->beat_turn = now;
   if (!next->board && now - m->beat_sent > TICK) {
     m->beat_sent = now;
