@@ -151,15 +151,17 @@ static bool is_pending(const lt_value_info *v, const lt_placement *want, int a) 
   return !lt_place_equal(v->place.axis[a], want->axis[a]);
 }
 
-/* A flat range means nothing across a change of what it is cut from: that happens while the value is whole. */
-static bool flat_allows(const lt_placer *p, const lt_value_info *v, const lt_placement *want, lt_place from,
-                        lt_place to) {
+/* A flat range means nothing across a change of what it is cut from: that happens while the value is whole. And all flat
+** axes share one range: they become flat, or whole, at once. */
+static bool flat_allows(const lt_placer *p, const lt_value_info *v, const lt_placement *want, lt_axis_mask axes,
+                        lt_place from, lt_place to) {
+  bool cuts = from.kind == LT_SHARDED || to.kind == LT_SHARDED;
   for (int b = 0; b < LT_AXES; b++) {
-    if (p->m->size[b] == 1) continue;
+    if (p->m->size[b] == 1 || axes & LT_MASK(b)) continue;
     lt_place here = v->place.axis[b], there = want->axis[b];
-    if ((from.kind == LT_SHARDED || to.kind == LT_SHARDED) && here.kind == LT_FLAT) return false;
-    if (to.kind == LT_FLAT && is_pending(v, want, b) && (here.kind == LT_SHARDED || there.kind == LT_SHARDED))
-      return false;
+    if (here.kind == LT_FLAT && (cuts || from.kind == LT_FLAT || to.kind == LT_FLAT)) return false;
+    if (to.kind != LT_FLAT || !is_pending(v, want, b)) continue;
+    if (here.kind == LT_SHARDED || there.kind == LT_SHARDED || there.kind == LT_FLAT) return false;
   }
   return true;
 }
@@ -170,7 +172,7 @@ static bool may_change(const lt_placer *p, const lt_value_info *v, const lt_plac
                        lt_place from, lt_place to) {
   int joined, cut;
   bool joins = cuts_tokens(v, from, &joined), divides = cuts_tokens(v, to, &cut);
-  if (!flat_allows(p, v, want, from, to)) return false;
+  if (!flat_allows(p, v, want, axes, from, to)) return false;
   for (int b = 0; b < LT_AXES; b++) {
     if (p->m->size[b] == 1 || axes & LT_MASK(b)) continue;
     bool inside = axes & (LT_MASK(b) - 1), outside = axes >> b >> 1;
@@ -179,19 +181,32 @@ static bool may_change(const lt_placer *p, const lt_value_info *v, const lt_plac
     if (!outside || !divides) continue;
     bool is = cuts(v, here, cut), will = cuts(v, there, cut);
     if (is != will) return false;
-    if (!is && (axes & LT_DATA_AXES) && (LT_MASK(b) & LT_DATA_AXES)) return false;
+    if (!is && (LT_MASK(b) & LT_DATA_AXES) && (axes & LT_DATA_AXES) >> b >> 1) return false;
   }
   return true;
 }
 
-/* Nothing may change: flat ranges, or an axis that cuts tokens inside of one that has to change, are joined to be cut again
-** later. */
+/* Axes that lie like `place` and want to be flat, or just lie so. */
+static lt_axis_mask axes_at(const lt_placer *p, const lt_value_info *v, const lt_placement *want, lt_place place,
+                            bool to_flat) {
+  lt_axis_mask axes = 0;
+  for (int a = 0; a < LT_AXES; a++)
+    if (p->m->size[a] > 1 && lt_place_equal(v->place.axis[a], place) && (!to_flat || want->axis[a].kind == LT_FLAT))
+      axes |= LT_MASK(a);
+  return axes;
+}
+
+/* Nothing may change: flat ranges, sums that become flat beside what is whole, or an axis that cuts tokens inside of one
+** that has to change are made whole first; what is to be cut is cut later. */
 static lt_value give_way(lt_placer *p, lt_value x, const lt_placement *want) {
   lt_graph *g = p->g;
-  lt_axis_mask flat = 0;
-  for (int a = 0; a < LT_AXES; a++)
-    if (p->m->size[a] > 1 && g->value.at[x].place.axis[a].kind == LT_FLAT) flat |= LT_MASK(a);
+  lt_axis_mask flat = axes_at(p, &g->value.at[x], want, lt_place_flat(), false);
   if (flat) return emit_change(p, x, lt_place_flat(), lt_place_r(), flat);
+  for (int r = LT_SUM; r <= LT_LSE; r++) {
+    lt_place partial = lt_place_p((lt_reduction)r);
+    lt_axis_mask axes = axes_at(p, &g->value.at[x], want, partial, true);
+    if (axes) return emit_change(p, x, partial, lt_place_r(), axes);
+  }
   for (int b = LT_AXES - 1; b >= 0; b--) {
     const lt_value_info *v = &g->value.at[x];
     int dim;
@@ -221,7 +236,8 @@ static lt_value change(lt_placer *p, lt_value x, const lt_placement *want) {
       for (int b = a; b < LT_AXES; b++)
         if (p->m->size[b] > 1 && lt_place_equal(v->place.axis[b], from) && lt_place_equal(want->axis[b], to))
           axes |= LT_MASK(b);
-      if (may_change(p, v, want, axes, from, to)) return emit_change(p, x, from, to, axes);
+      for (int b = LT_AXES - 1; b >= a; axes &= ~LT_MASK(b--)) /* all of them, or without the inner ones */
+        if (axes & LT_MASK(b) && may_change(p, v, want, axes, from, to)) return emit_change(p, x, from, to, axes);
     }
   return give_way(p, x, want);
 }
