@@ -15,6 +15,7 @@ typedef enum cli_command {
   CLI_TRAIN,
   CLI_CHECK,
   CLI_STAGE,
+  CLI_VERIFY,
   CLI_SCRIPT,
   CLI_TEXT, /* -e */
   CLI_HELP,
@@ -25,10 +26,12 @@ typedef struct cli_options {
   cli_command command;
   const char *recipe; /* strings point into argv */
   const char *script, *text, *stage;
-  const char *run; /* folder of the run; NULL: chosen by train */
-  int64_t steps;   /* -1: as the recipe says */
-  int32_t ranks;   /* of the job, or walked in this process; 0: not said */
-  int32_t rank;    /* whose schedule --stage prints */
+  const char *run;  /* folder of the run; NULL: chosen by train */
+  int64_t steps;    /* -1: as the recipe says */
+  int32_t ranks;    /* of the job, or walked in this process; 0: not said */
+  int32_t list[16]; /* [n_list] all numbers of --ranks */
+  int n_list;
+  int32_t rank; /* whose schedule --stage prints */
   bool resume;
   const char **arg; /* [n_arg] name=value pairs of the recipe, or the arguments of a script; owned */
   int n_arg;
@@ -47,6 +50,8 @@ lt_status cli_train(cli_options *o, lt_error *e);
 /* --stage and --check: compile, print, train nothing. */
 lt_status cli_stage(cli_options *o, lt_error *e);
 lt_status cli_check(cli_options *o, lt_error *e);
+/* --verify-layout: LT_FAILED if a layout disagrees with one rank. */
+lt_status cli_verify_layout(cli_options *o, lt_error *e);
 
 /* ---- world.c: the ranks of a job ---- */
 

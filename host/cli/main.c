@@ -97,6 +97,7 @@ int main(int argc, char **argv) {
     case CLI_TRAIN: status = run_recipe(cli_train, &o); break;
     case CLI_STAGE: status = run_recipe(cli_stage, &o); break;
     case CLI_CHECK: status = run_recipe(cli_check, &o); break;
+    case CLI_VERIFY: status = run_recipe(cli_verify_layout, &o); break;
     }
   cli_world_close(&o);
   cli_free(&o);

@@ -18,6 +18,9 @@ static const char help[] =
     "  --resume          go on from the newest whole save in the folder of the run (default: the newest run)\n"
     "  --ranks N         spread it over N ranks, walked in this process; under mpirun or srun the job says N\n"
     "  --check           read and compile the recipe, say what it needs, train nothing\n"
+    "  --verify-layout   one step, shortened and in double, on one rank and on every layout of --ranks 2,3,4: do "
+    "losses,\n"
+    "                    gradients and updates agree? what differs first?\n"
     "  --stage NAME      print one stage of the compilation: build, differentiate, place, checkpoint,\n"
     "                    lower, order, memory, verify (--rank R: whose schedule)\n"
     "  --script FILE     run ordinary Lua with `lt` at hand; what follows are its arguments\n"
@@ -67,6 +70,28 @@ static lt_status number_of(reader *r, const char *option, int64_t low, int64_t h
   return LT_OK;
 }
 
+/* "4" or "2,3,4". */
+static lt_status ranks_of(reader *r, const char *option) {
+  cli_options *o = r->o;
+  const char *s = value_of(r, option);
+  if (!s) return LT_USAGE;
+  o->n_list = 0;
+  for (const char *at = s; at; at = *at == ',' ? at + 1 : NULL) {
+    char *end;
+    long long x = strtoll(at, &end, 10);
+    if (end == at || (*end && *end != ',') || x < 1 || x > 4096 || o->n_list == 16) {
+      lt_fail(r->e, LT_USAGE, "%s takes a number of ranks, or several: 2,3,4", option);
+      lt_error_expected(r->e, "1 ... 4096");
+      lt_error_got(r->e, "%s", s);
+      return LT_USAGE;
+    }
+    o->list[o->n_list++] = (int32_t)x;
+    at = end;
+  }
+  o->ranks = o->list[0];
+  return LT_OK;
+}
+
 static lt_status append(const char ***list, int *n, const char *s, lt_error *e) {
   const char **more = realloc(*list, (size_t)(*n + 1) * sizeof *more);
   if (!more) return lt_fail_memory(e, sizeof *more, "the command line");
@@ -89,8 +114,9 @@ static lt_status read_text(reader *r, const char *option, cli_command command, c
 }
 
 static lt_status unknown(reader *r, const char *word) {
-  static const char *const names[] = {"--set",   "--steps", "--run",    "--resume", "--ranks",   "--rank",
-                                      "--check", "--stage", "--script", "--help",   "--version", NULL};
+  static const char *const names[] = {"--set",  "--steps",   "--run",   "--resume",        "--ranks",
+                                      "--rank", "--check",   "--stage", "--verify-layout", "--script",
+                                      "--help", "--version", NULL};
   lt_fail(r->e, LT_USAGE, "there is no option %s", word);
   const char *near = lt_script_nearest(word, names);
   if (near) lt_error_hint(r->e, "did you mean %s?", near);
@@ -107,6 +133,8 @@ static lt_status read_word(reader *r, const char *w) {
     o->command = CLI_VERSION;
   else if (strcmp(w, "--check") == 0)
     o->command = CLI_CHECK;
+  else if (strcmp(w, "--verify-layout") == 0)
+    o->command = CLI_VERIFY;
   else if (strcmp(w, "--resume") == 0)
     o->resume = true;
   else if (strcmp(w, "--stage") == 0)
@@ -125,7 +153,7 @@ static lt_status read_word(reader *r, const char *w) {
   } else if (strcmp(w, "--steps") == 0) {
     if ((st = number_of(r, w, 0, INT64_MAX, &x)) == LT_OK) o->steps = x;
   } else if (strcmp(w, "--ranks") == 0) {
-    if ((st = number_of(r, w, 1, 4096, &x)) == LT_OK) o->ranks = (int32_t)x;
+    st = ranks_of(r, w);
   } else if (strcmp(w, "--rank") == 0) {
     if ((st = number_of(r, w, 0, 4095, &x)) == LT_OK) o->rank = (int32_t)x;
   } else if (w[0] == '-' && w[1])
@@ -157,6 +185,10 @@ lt_status cli_read(int argc, char **argv, cli_options *o, lt_error *e) {
     if (o->command == CLI_HELP || o->command == CLI_VERSION) return LT_OK;
   }
   if (!o->recipe) return lt_fail(e, LT_USAGE, "no recipe given");
+  if (o->n_list > 1 && o->command != CLI_VERIFY)
+    return lt_fail(e, LT_USAGE, "several numbers of ranks are for --verify-layout");
+  if (o->command == CLI_VERIFY && !o->n_list)
+    return lt_fail(e, LT_USAGE, "--verify-layout compares one rank with others: --ranks 2,3,4");
   return LT_OK;
 }
 

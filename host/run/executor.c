@@ -230,6 +230,7 @@ static void end_item(lt_executor *x, lt_lane lane, int32_t item) {
   x->span[item].end = lt_run_clock();
   x->time[item].seconds += x->span[item].end - x->span[item].begin;
   x->time[item].count++;
+  if (x->watch) x->watch(x->watcher, x, item, true);
   x->run[item].ended = true;
   x->next[lane]++;
   for (int i = 0; i < LT_LANES; i++)
@@ -269,6 +270,7 @@ lt_status lt_executor_advance(lt_executor *x, lt_lane lane, lt_progress *out, lt
     return LT_OK;
   }
   if (x->s->item.at[item].kind == LT_ITEM_COLLECTIVE) return advance_collective(x, lane, item, out, e);
+  if (x->watch) x->watch(x->watcher, x, item, false);
   x->span[item].begin = lt_run_clock();
   run_item(x, item);
   end_item(x, lane, item);
@@ -337,6 +339,11 @@ void lt_executor_describe(const lt_executor *x, lt_text *out) {
 void *lt_executor_state(lt_executor *x, int32_t state) {
   int32_t b = x->s->state_buffer[state];
   return b == LT_NONE ? NULL : x->arena.base + x->s->buffer.at[b].offset;
+}
+
+void lt_executor_watch(lt_executor *x, lt_watch_fn fn, void *context) {
+  x->watch = fn;
+  x->watcher = context;
 }
 
 lt_arena *lt_executor_arena(lt_executor *x) { return &x->arena; }

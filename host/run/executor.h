@@ -55,6 +55,11 @@ void lt_executor_describe(const lt_executor *x, lt_text *out);
 void *lt_executor_state(lt_executor *x, int32_t state);
 lt_arena *lt_executor_arena(lt_executor *x);
 
+/* Called before and after every item, between begin and the end of a step: a look at values before their memory is used
+** again. Not for runs that must be fast. NULL: nobody looks. */
+typedef void (*lt_watch_fn)(void *context, lt_executor *x, int32_t item, bool ended);
+void lt_executor_watch(lt_executor *x, lt_watch_fn fn, void *context);
+
 typedef struct lt_item_time {
   double seconds; /* sum over the steps since the last reset */
   int64_t count;

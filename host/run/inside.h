@@ -39,6 +39,8 @@ struct lt_executor {
   bool in_flight; /* the comm lane's item was started */
   bool running;
   lt_step_input in;
+  lt_watch_fn watch;
+  void *watcher;
   double began, seconds;
 };
 

@@ -1,0 +1,129 @@
+/* agree_values.c: the values of a step's operations, taken as they are made, before their memory is used again.
+** A layout's graph holds conversions and other forms of some operations; what both graphs know by one name is compared.
+** Partial values are left out: the operation that reads their sum is not. */
+#include "run/agree_inside.h"
+
+#include "graph/op.h"
+#include "run/inside.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const lt_graph *graph_of(const lt_agree_values *v) { return lt_session_program(v->session)->graph; }
+
+/* An operation of the recipe or of its gradient: nothing the place or checkpoint passes put there. */
+static bool is_own(const lt_node *n) {
+  bool inserted = n->axes != 0 || n->recompute_of != LT_NONE;
+  return !n->dead && !inserted && n->op->kind == LT_OP_KERNEL && n->phase != LT_UPDATE;
+}
+
+static void name_value(const lt_graph *g, int32_t node, int32_t out, char *key, size_t size) {
+  static const char *const phase[LT_PHASES] = {"", "backward of ", "update of "};
+  const lt_node *n = &g->node.at[node];
+  int32_t number = 0;
+  for (int32_t i = 0; i < node; i++) {
+    const lt_node *o = &g->node.at[i];
+    number += is_own(o) && o->op == n->op && o->phase == n->phase &&
+              !strcmp(o->scope ? o->scope : "", n->scope ? n->scope : "");
+  }
+  snprintf(key, size, "%s%s %s %d.%d", phase[n->phase], n->scope ? n->scope : "", n->op->name, (int)number, (int)out);
+}
+
+static lt_status add_value(lt_agree_values *v, int32_t node, int32_t out, lt_error *e) {
+  const lt_graph *g = graph_of(v);
+  const lt_node *n = &g->node.at[node];
+  int64_t factor = lt_rows_factor(g, n->out + out);
+  if (!factor || !lt_dtype_is_float(g->value.at[n->out + out].dtype)) return LT_OK;
+  lt_agree_value *x = lt_vec_push(&v->value);
+  if (!x) return lt_fail_memory(e, sizeof *x, "the values of a step");
+  *x = (lt_agree_value){.order = node};
+  name_value(g, node, out, x->key, sizeof x->key);
+  snprintf(x->where, sizeof x->where, "%s", n->where);
+  lt_operand o;
+  lt_operand_of(g, n->out + out, &o);
+  o.dim[0] = v->tokens * factor;
+  v->of[n->out + out] = (int32_t)(v->value.n - 1);
+  return lt_tensor_create(LT_F64, o.rank, o.dim, &x->tensor, e);
+}
+
+/* Does some axis hold only partial sums of it? */
+static bool is_partial(const lt_executor *x, lt_value value) {
+  const lt_placement *p = &x->s->graph->value.at[value].place;
+  for (int a = 0; a < LT_AXES; a++)
+    if (x->s->mesh->size[a] > 1 && p->axis[a].kind == LT_PARTIAL) return true;
+  return false;
+}
+
+static void take(lt_agree_values *v, lt_executor *x, int32_t item) {
+  const lt_item *it = &x->s->item.at[item];
+  for (int32_t o = 0; o < it->n_out; o++) {
+    int32_t index = it->operand + it->n_in + o;
+    lt_value value = x->s->operand.at[index].value;
+    if (value == LT_NONE || v->of[value] == LT_NONE || is_partial(x, value)) continue;
+    lt_agree_value *to = &v->value.at[v->of[value]];
+    lt_rows_move(x, index, item, to->tensor, true);
+    to->rows += x->operand[index].dim[0];
+  }
+}
+
+static void feed_gradients(lt_agree_values *v) {
+  const lt_graph *g = graph_of(v);
+  for (int64_t i = 0; i < g->state.n; i++)
+    if (v->gradient[i]) (void)lt_session_write(v->session, g->state.at[i].name, v->gradient[i], &v->error);
+}
+
+static void watch(void *context, lt_executor *x, int32_t item, bool ended) {
+  lt_agree_values *v = context;
+  const lt_node *n = lt_item_node(x, item);
+  if (!n) return;
+  if (!ended && n->phase == LT_UPDATE && v->gradient && !v->updating) {
+    v->updating = true;
+    feed_gradients(v);
+  }
+  if (ended && is_own(n) && x->s->item.at[item].kind == LT_ITEM_KERNEL) take(v, x, item);
+}
+
+lt_status lt_agree_watch(lt_agree_values *v, lt_session *s, int64_t tokens, lt_error *e) {
+  const lt_graph *g = lt_session_program(s)->graph;
+  lt_status status = LT_OK;
+  v->session = s;
+  v->tokens = tokens;
+  v->of = malloc((size_t)(g->value.n + 1) * sizeof *v->of);
+  if (!v->of) return lt_fail_memory(e, (size_t)g->value.n * sizeof *v->of, "the values of a step");
+  for (int64_t i = 0; i < g->value.n; i++) v->of[i] = LT_NONE;
+  for (int32_t i = 0; i < g->node.n && !status; i++)
+    for (int32_t o = 0; is_own(&g->node.at[i]) && o < g->node.at[i].n_out && !status; o++)
+      status = add_value(v, i, o, e);
+  for (int32_t r = 0; r < lt_session_program(s)->plan.mesh.world; r++)
+    lt_executor_watch(lt_session_executor(s, r), watch, v);
+  return status;
+}
+
+void lt_agree_values_free(lt_agree_values *v) {
+  for (int64_t i = 0; i < v->value.n; i++) lt_tensor_free(v->value.at[i].tensor);
+  lt_vec_free(&v->value);
+  free(v->of);
+  *v = (lt_agree_values){0};
+}
+
+const lt_agree_value *lt_agree_find(const lt_agree_values *v, const char *key) {
+  for (int64_t i = 0; i < v->value.n; i++)
+    if (!strcmp(v->value.at[i].key, key)) return &v->value.at[i];
+  return NULL;
+}
+
+double lt_agree_difference(const lt_tensor *a, const lt_tensor *b) {
+  double off = 0, largest = 0;
+  int64_t n = lt_tensor_count(b);
+  if (lt_tensor_count(a) != n) return INFINITY;
+  for (int64_t i = 0; i < n; i++) {
+    double x = lt_dtype_load(a->dtype, a->data, i), y = lt_dtype_load(b->dtype, b->data, i);
+    if (isfinite(y)) largest = fmax(largest, fabs(y));
+    if (x == y) continue;
+    if (!isfinite(x) || !isfinite(y)) return INFINITY;
+    off = fmax(off, fabs(x - y));
+  }
+  return off == 0 ? 0 : off / largest; /* of zeros: infinite */
+}
