@@ -137,15 +137,6 @@ static uint64_t hash_list(uint64_t h, const char *const *list, int n) {
   return lt_hash_bytes(h, &n, sizeof n);
 }
 
-static uint64_t hash_graph(const lt_program *p, uint64_t h) {
-  lt_text t = {0};
-  if (!p) return h;
-  lt_graph_print(p->graph, &p->plan.mesh, &t);
-  h = lt_hash_bytes(h, t.s, t.n);
-  lt_text_free(&t);
-  return h;
-}
-
 /* Whatever a rank computes from, in the order in which a difference is best told. */
 lt_status cli_world_agree(cli_options *o, const lt_recipe *r, const lt_program *train, const lt_program *eval,
                           uint64_t data, lt_error *e) {
@@ -158,6 +149,8 @@ lt_status cli_world_agree(cli_options *o, const lt_recipe *r, const lt_program *
   const uint64_t h = LT_HASH_START;
   const int64_t steps[] = {o->steps, o->resume};
   const uint64_t plans[] = {train->plan.hash, eval ? eval->plan.hash : 0};
+  const uint64_t graphs[] = {lt_graph_hash(train->graph, &train->plan.mesh),
+                             eval ? lt_graph_hash(eval->graph, &eval->plan.mesh) : 0};
   const lt_agreed what[] = {
       {"the version of ltrain", lt_hash_text(h, lt_version())},
       {"the text of the recipe", lt_hash_bytes(h, recipe, n)},
@@ -165,7 +158,7 @@ lt_status cli_world_agree(cli_options *o, const lt_recipe *r, const lt_program *
       {"the settings", lt_hash_text(h, settings.s ? settings.s : "")},
       {"the options of the command", lt_hash_bytes(h, steps, sizeof steps)},
       {"the text to learn from", data},
-      {"the graph", hash_graph(eval, hash_graph(train, h))},
+      {"the graph", lt_hash_bytes(h, graphs, sizeof graphs)},
       {"the plan", lt_hash_bytes(h, plans, sizeof plans)},
   };
   if (st == LT_OK) {

@@ -195,11 +195,7 @@ static uint64_t hash_schedule(uint64_t h, const lt_schedule *s) {
 }
 
 static uint64_t hash_program(const lt_program *p) {
-  uint64_t h = LT_HASH_START;
-  lt_text t = {0};
-  lt_graph_print(p->graph, &p->plan.mesh, &t);
-  h = lt_hash_bytes(h, t.s, t.n);
-  lt_text_free(&t);
+  uint64_t h = lt_graph_hash(p->graph, &p->plan.mesh);
   for (int32_t r = 0; r < p->plan.mesh.world; r++) h = hash_schedule(h, p->schedule[r]);
   return lt_hash_finish(h);
 }

@@ -1,5 +1,6 @@
 /* print.c: the graph as text, one node a line, grouped by phase and scope.
 ** What is printed is what is compiled: ids are the graph's own, dead nodes are left out. */
+#include "core/hash.h"
 #include "graph/graph.h"
 #include "graph/op.h"
 
@@ -56,7 +57,7 @@ static void print_input(const lt_graph *g, lt_value v, lt_text *out) {
   if (info->version) lt_text_add(out, ".%d", info->version);
 }
 
-static void print_node(const lt_graph *g, const lt_node *n, const lt_mesh *m, lt_text *out) {
+static void print_node(const lt_graph *g, const lt_node *n, const lt_mesh *m, bool where, lt_text *out) {
   lt_text_add(out, "  ");
   for (int o = 0; o < n->n_out; o++) {
     if (o) lt_text_add(out, ", ");
@@ -79,7 +80,7 @@ static void print_node(const lt_graph *g, const lt_node *n, const lt_mesh *m, lt
     gap = ", ";
   }
   if (n->recompute_of != LT_NONE) lt_text_add(out, " again");
-  if (n->where && n->where[0]) lt_text_add(out, "  -- %s", n->where);
+  if (where && n->where && n->where[0]) lt_text_add(out, "  -- %s", n->where);
   lt_text_add(out, "\n");
 }
 
@@ -90,7 +91,7 @@ static void print_state(const lt_graph *g, const lt_state *s, lt_text *out) {
   lt_text_add(out, "\n");
 }
 
-void lt_graph_print(const lt_graph *g, const lt_mesh *m, lt_text *out) {
+static void print_graph(const lt_graph *g, const lt_mesh *m, bool where, lt_text *out) {
   if (g->state.n) lt_text_add(out, "states\n");
   for (int64_t i = 0; i < g->state.n; i++) print_state(g, &g->state.at[i], out);
   for (int phase = 0; phase < LT_PHASES; phase++) {
@@ -101,8 +102,26 @@ void lt_graph_print(const lt_graph *g, const lt_mesh *m, lt_text *out) {
       if (!scope || strcmp(scope, n->scope) != 0)
         lt_text_add(out, "%s%s%s\n", phase_names[phase], n->scope[0] ? " " : "", n->scope);
       scope = n->scope;
-      print_node(g, n, m, out);
+      print_node(g, n, m, where, out);
     }
   }
   if (g->loss != LT_NONE) lt_text_add(out, "loss %%%d\n", g->loss);
+}
+
+void lt_graph_print(const lt_graph *g, const lt_mesh *m, lt_text *out) { print_graph(g, m, true, out); }
+
+/* Where a recipe lies may differ between ranks and runs; what it says may not. */
+uint64_t lt_graph_hash(const lt_graph *g, const lt_mesh *m) {
+  lt_text t = {0};
+  print_graph(g, m, false, &t);
+  uint64_t h = lt_hash_bytes(LT_HASH_START, t.s, t.n);
+  lt_text_free(&t);
+  for (int64_t i = 0; i < g->state.n; i++) {
+    const lt_state *s = &g->state.at[i];
+    const int32_t flags[] = {(int32_t)s->init, s->decay, s->trainable, s->owner};
+    h = lt_hash_bytes(lt_hash_bytes(h, flags, sizeof flags), &s->a, sizeof s->a);
+  }
+  for (int64_t i = 0; i < g->control.n; i++)
+    h = lt_hash_bytes(lt_hash_text(h, g->control.at[i].name), &g->control.at[i].value, sizeof(double));
+  return lt_hash_finish(h);
 }

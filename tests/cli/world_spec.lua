@@ -144,6 +144,7 @@ describe("mpirun ltrain-lua recipe.lua", function()
     -- What a recipe that asks for the rank or the time would do: another argument on one rank.
     local function odd(status, pattern, usual, other)
       local line = "%s -np 1 LTRAIN %s --run %s/odd : -np 1 LTRAIN %s --run %s/odd : -np 1 LTRAIN %s --run %s/odd"
+      os.execute("rm -rf " .. folder .. "/odd")
       return refuse(status, pattern, line:format(mpirun, usual, folder, other, folder, usual, folder))
     end
     it("arguments that differ", function()
@@ -158,6 +159,40 @@ describe("mpirun ltrain-lua recipe.lua", function()
         :gsub("R", file)))
       odd(5, "rank 1 does not run what the others run: the text to learn from differs", file,
         folder .. "/b/recipe.lua")
+    end)
+    -- The same text everywhere, but on one rank the file beside it is another, as if it had asked for the time.
+    local function beside(extra)
+      local usual = 'return { layer = function(x) return x end, lr = function() return 1e-3 end }\n'
+      os.execute((("mkdir -p F/c && cp -r F/text F/c"):gsub("F", folder)))
+      for _, where in ipairs { "", "/c" } do
+        command.write(folder .. where .. "/beside.lua", [[
+local extra = require "extra"
+return {
+  data = { train = "text/*.txt", length = 32 },
+  model = function(ctx)
+    local x = lt.op.embedding(ctx:feed "token", ctx:param("embedding", { 256, 16 }))
+    return ctx:cross_entropy(extra.layer(x), ctx:param("head", { 256, 16 }))
+  end,
+  optim = lt.optim.adamw { lr = function(step) return extra.lr(step) end },
+  train = { tokens = 96, steps = 6 },
+}
+]])
+        command.write(folder .. where .. "/extra.lua", where == "" and usual or extra)
+      end
+      return folder .. "/beside.lua", folder .. "/c/beside.lua"
+    end
+    it("graphs that differ", function()
+      odd(5, "rank 1 does not run what the others run: the graph differs",
+        beside "return { layer = function(x) return lt.op.tanh(x) end, lr = function() return 1e-3 end }")
+    end)
+    it("controls that differ, before the step", function()
+      local said = odd(5, "rank 1 does not run what the others run: control 'lr' differs",
+        beside "return { layer = function(x) return x end, lr = function(s) return s < 3 and 1e-3 or 2e-3 end }")
+      assert.matches("step 3", said, 1, true)
+    end)
+    it("a policy that errs on one rank", function()
+      odd(3, "rank 1: .*out of mind", beside
+        "return { layer = function(x) return x end, lr = function(s) return s < 3 and s or error 'out of mind' end }")
     end)
     it("a recipe that errs on one rank", function()
       odd(3, "recipe.lua:2: rank 1: this recipe cannot be read here", file, file .. " fail=true")
