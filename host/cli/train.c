@@ -155,20 +155,26 @@ static lt_status prepare(training *t, lt_error *e) {
 
 /* ---- The loop ---- */
 
-/* A diagnosis that fails is said and never ends a run. */
-static void evaluate(training *t, lt_tree *record, bool *ok) {
+/* A diagnosis that fails is said and never ends a run; a lost peer does, whatever it was lost in. */
+static lt_status evaluate(training *t, lt_tree *record, bool *ok, lt_error *e) {
   double loss = 0;
   int64_t tokens = 0;
-  lt_error e = {0};
-  if (!lt_trainer_can_evaluate(t->trainer)) return;
-  if (lt_trainer_evaluate(t->trainer, &loss, &tokens, &e) != LT_OK) {
-    cli_progress_log(&t->progress, LT_LOG_WARN, e.what);
-    return;
+  lt_error own = {0};
+  if (!lt_trainer_can_evaluate(t->trainer)) return LT_OK;
+  lt_status st = lt_trainer_evaluate(t->trainer, &loss, &tokens, &own);
+  if (st == LT_COMM) {
+    *e = own;
+    return st;
+  }
+  if (st != LT_OK) {
+    cli_progress_log(&t->progress, LT_LOG_WARN, own.what);
+    return LT_OK;
   }
   cli_progress_say(&t->progress, "step %lld  held-out loss %.4f over %lld tokens",
                    (long long)lt_trainer_next(t->trainer), loss, (long long)tokens);
   *ok = *ok && lt_tree_set(record, "eval_loss", lt_tree_number(loss)) &&
         lt_tree_set(record, "eval_tokens", lt_tree_number((double)tokens));
+  return LT_OK;
 }
 
 static bool put_stats(lt_tree *r, const lt_step_stats *s) {
@@ -195,8 +201,8 @@ static lt_status step(training *t, lt_error *e) {
   double lr = 0;
   lt_tree *record = lt_tree_table();
   bool ok = record && lt_tree_set(record, "step", lt_tree_number((double)number));
-  if (is_due(number, t->s->eval_every)) evaluate(t, record, &ok);
-  lt_status st = lt_recipe_lr(t->recipe, number, &lr, e);
+  lt_status st = is_due(number, t->s->eval_every) ? evaluate(t, record, &ok, e) : LT_OK;
+  if (st == LT_OK) st = lt_recipe_lr(t->recipe, number, &lr, e);
   if (st == LT_OK) st = lt_trainer_step(t->trainer, lr, &stats, e);
   if (st != LT_OK) {
     lt_tree_free(record);
@@ -225,10 +231,10 @@ static lt_status finish(training *t, lt_error *e) {
   if (st != LT_OK || !lt_trainer_can_evaluate(t->trainer) || written) return st;
   lt_tree *record = lt_tree_table();
   bool ok = record && lt_tree_set(record, "step", lt_tree_number((double)next));
-  evaluate(t, record, &ok);
-  if (!ok || lt_tree_get(record, "eval_loss")) return write_record(t, record, ok, e);
+  st = evaluate(t, record, &ok, e);
+  if (st == LT_OK && (!ok || lt_tree_get(record, "eval_loss"))) return write_record(t, record, ok, e);
   lt_tree_free(record);
-  return LT_OK;
+  return st;
 }
 
 static lt_status run(training *t, lt_error *e) {
