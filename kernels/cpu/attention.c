@@ -4,8 +4,9 @@
 ** `carry_out` until the last call.
 ** Tiles: LT_TILE queries of one head a task, heaviest first, over threads; keys in the order of their rows, so no bit
 ** depends on the threads. Cost: 4 dim operations a pair in a tile that is looked at; q and out once, k and v once for
-** each query tile that may see them. */
+** each query tile that may see them. Heads that fit its tiles go to attention_wide_forward.c where there are vectors. */
 #include "kernels/cpu/attention_tile.h"
+#include "kernels/cpu/attention_wide.h"
 #include "kernels/cpu/exp.h"
 
 #include <math.h>
@@ -114,6 +115,12 @@ static void attend(const lt_attention_args *a, int64_t block, lt_tile *t) {
 }
 
 void LT_CPU(attention)(const lt_attention_args *a) {
+#if LT_VECTOR_BYTES
+  if (a->r.dim <= LT_WIDE_DIM) {
+    lt_attention_wide(a);
+    return;
+  }
+#endif
   const lt_cut cut = lt_cut_rows(a->r.rows_q, a->r.block_q);
   const int64_t tasks = cut.tiles * a->r.heads;
 #pragma omp parallel for schedule(dynamic) if (tasks > 1)

@@ -88,8 +88,6 @@ void lt_strip_pack(const real *b, int64_t ldb, bool trans, int64_t k, int64_t co
 
 /* ---- The product ---- */
 
-#define FETCH 16 /* steps of k by which the strip is fetched from the second-level cache before its turn */
-
 static void put_part(const lt_panel_to *to, const real *sums, int rows) {
   const int64_t n = to->columns, ldc = to->ldc;
   const real alpha = to->alpha, beta = to->beta;
@@ -112,19 +110,9 @@ LT_ALWAYS_INLINE void put_vector(const lt_panel_to *to, real *c, lt_vector x) {
 LT_ALWAYS_INLINE void multiply(const int rows, const int vectors, int64_t k, const real *a, const int64_t step_i,
                                const int64_t step_l, const real *b, const lt_panel_to *to) {
   lt_vector sum[LT_PANEL_ROWS][2];
-  LT_UNROLL for (int i = 0; i < rows; i++) sum[i][0] = sum[i][1] = (lt_vector){0};
   for (int i = 0; i < rows && to->add; i++)
     for (int v = 0; v < vectors; v++) __builtin_prefetch(to->c + i * to->ldc + v * LT_VECTOR, 1);
-  for (int64_t l = 0; l < k; l++, a += step_l, b += LT_STRIP) {
-    __builtin_prefetch(b + FETCH * LT_STRIP);
-    __builtin_prefetch(b + FETCH * LT_STRIP + LT_VECTOR);
-    const lt_vector x = lt_load(b), y = vectors > 1 ? lt_load(b + LT_VECTOR) : x;
-    LT_UNROLL for (int i = 0; i < rows; i++) {
-      const real w = a[i * step_i];
-      sum[i][0] += w * x;
-      if (vectors > 1) sum[i][1] += w * y;
-    }
-  }
+  lt_panel_sums(rows, vectors, k, a, step_i, step_l, b, LT_STRIP, sum);
   if (to->columns == vectors * LT_VECTOR) {
     LT_UNROLL for (int i = 0; i < rows; i++) {
       put_vector(to, to->c + i * to->ldc, sum[i][0]);

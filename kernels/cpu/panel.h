@@ -35,5 +35,25 @@ void lt_strip_pack(const real *b, int64_t ldb, bool trans, int64_t k, int64_t co
 void lt_panel_multiply(int64_t rows, int64_t k, const real *panel, bool by_columns, const real *strip,
                        const lt_panel_to *to);
 
+#define LT_PANEL_FETCH 16 /* steps of k by which B is fetched from the second-level cache before its turn */
+
+/* The innermost loop: sum[i][v] = sum over l of a[i * step_i + l * step_l] times vector v of row l of B, rows step_b
+** apart. All but k, a and b are constants where it is called, so that the sums stay in registers. */
+LT_ALWAYS_INLINE void lt_panel_sums(const int rows, const int vectors, int64_t k, const real *a, const int64_t step_i,
+                                    const int64_t step_l, const real *b, const int64_t step_b,
+                                    lt_vector sum[LT_PANEL_ROWS][2]) {
+  LT_UNROLL for (int i = 0; i < rows; i++) sum[i][0] = sum[i][1] = (lt_vector){0};
+  for (int64_t l = 0; l < k; l++, a += step_l, b += step_b) {
+    __builtin_prefetch(b + LT_PANEL_FETCH * step_b);
+    if (vectors > 1) __builtin_prefetch(b + LT_PANEL_FETCH * step_b + LT_VECTOR);
+    const lt_vector x = lt_load(b), y = vectors > 1 ? lt_load(b + LT_VECTOR) : x;
+    LT_UNROLL for (int i = 0; i < rows; i++) {
+      const real w = a[i * step_i];
+      sum[i][0] += w * x;
+      if (vectors > 1) sum[i][1] += w * y;
+    }
+  }
+}
+
 #endif
 #endif

@@ -5,6 +5,7 @@
 #define LT_KERNELS_CPU_VECTOR_H
 
 #include "kernels/cpu/cpu.h"
+#include "kernels/cpu/exp.h"
 
 #if defined(__AVX512F__)
 #define LT_VECTOR_BYTES 64
@@ -17,7 +18,18 @@
 #endif
 
 #if LT_VECTOR_BYTES
+#include <immintrin.h>
+
 typedef real lt_vector __attribute__((vector_size(LT_VECTOR_BYTES)));
+#if LT_VECTOR_BYTES == 64 && LT_IS_F32
+typedef __m512 lt_register; /* the same, as the intrinsics name it */
+#elif LT_VECTOR_BYTES == 64
+typedef __m512d lt_register;
+#elif LT_IS_F32
+typedef __m256 lt_register;
+#else
+typedef __m256d lt_register;
+#endif
 typedef real lt_vector_any __attribute__((vector_size(LT_VECTOR_BYTES), aligned(sizeof(real)), may_alias));
 
 #define LT_VECTOR        ((int)(LT_VECTOR_BYTES / sizeof(real))) /* elements of a vector */
@@ -26,6 +38,51 @@ typedef real lt_vector_any __attribute__((vector_size(LT_VECTOR_BYTES), aligned(
 
 LT_ALWAYS_INLINE lt_vector lt_load(const real *p) { return *(const lt_vector_any *)p; }
 LT_ALWAYS_INLINE void lt_store(real *p, lt_vector x) { *(lt_vector_any *)p = x; }
+
+/* ---- By element: the larger, b where a is NaN; e^x ---- */
+
+#if LT_VECTOR_BYTES == 64 && LT_IS_F32
+#define LT_INTRINSIC(name) _mm512_##name##_ps
+#elif LT_VECTOR_BYTES == 64
+#define LT_INTRINSIC(name) _mm512_##name##_pd
+#elif LT_IS_F32
+#define LT_INTRINSIC(name) _mm256_##name##_ps
+#else
+#define LT_INTRINSIC(name) _mm256_##name##_pd
+#endif
+
+LT_ALWAYS_INLINE lt_vector lt_vector_max(lt_vector a, lt_vector b) {
+  return (lt_vector)LT_INTRINSIC(max)((lt_register)a, (lt_register)b);
+}
+
+LT_ALWAYS_INLINE real lt_vector_largest(lt_vector x) {
+  real a[LT_VECTOR], top;
+  lt_store(a, x);
+  top = a[0];
+  LT_UNROLL for (int i = 1; i < LT_VECTOR; i++) top = a[i] > top ? a[i] : top;
+  return top;
+}
+
+#if LT_VECTOR_BYTES == 64
+/* exp.h's reduction, with the processor's own scaling by 2^n; x <= 0, -inf or NaN. */
+LT_ALWAYS_INLINE lt_vector lt_vector_exp(lt_vector x) {
+  const lt_vector log2e = (lt_vector){0} + (real)1.4426950408889634074, least = (lt_vector){0} + LT_EXP_LEAST;
+  x = (lt_vector)LT_INTRINSIC(max)((lt_register)least, (lt_register)x);
+  const lt_vector n = (lt_vector)LT_INTRINSIC(roundscale)((lt_register)(x * log2e), 8);
+  const lt_vector r = (x - n * LT_LN2_HIGH) - n * LT_LN2_LOW;
+  lt_vector p;
+  LT_EXP_POLYNOMIAL(p, r);
+  return (lt_vector)LT_INTRINSIC(scalef)((lt_register)p, (lt_register)n);
+}
+#else
+LT_ALWAYS_INLINE lt_vector lt_vector_exp(lt_vector x) {
+  real a[LT_VECTOR] __attribute__((aligned(64)));
+  lt_store(a, x);
+#pragma omp simd
+  for (int i = 0; i < LT_VECTOR; i++) a[i] = lt_exp(a[i]);
+  return lt_load(a);
+}
+#endif
 #endif
 
 #endif

@@ -1,0 +1,198 @@
+/* attention_wide.c: copies, products and visibility of the tiles of attention_wide.h.
+** A product runs over panels of rows and strips of columns, all sums of a panel's strip in registers (panel.h); the
+** operands lie as they were copied, so that one copy of q serves the scores and the gradient of k alike.
+** Cost: 2 m n k operations a product; a copy of a tile is read as often as there are panels against it. */
+#include "kernels/cpu/attention_wide.h"
+
+#if LT_VECTOR_BYTES
+
+#include "kernels/cpu/loops.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- Copies ---- */
+
+void lt_wide_copy(const real *x, int64_t ld, int64_t n, int64_t dim, lt_wide *to) {
+  const int64_t whole = lt_whole_strips(dim), vectors = dim / LT_STRIP * LT_STRIP;
+  lt_vector y = {0}, z = {0}; /* the sum of all times 0: NaN if one is not finite */
+  real rest = 0;
+  for (int64_t i = 0; i < n; i++, x += ld) {
+    real *row = to->at + i * LT_WIDE_LD;
+    for (int64_t d = 0; d < vectors; d += LT_STRIP) {
+      const lt_vector u = lt_load(x + d), v = lt_load(x + d + LT_VECTOR);
+      lt_store(row + d, u);
+      lt_store(row + d + LT_VECTOR, v);
+      y += u * (real)0;
+      z += v * (real)0;
+    }
+    for (int64_t d = vectors; d < dim; d++) {
+      row[d] = x[d];
+      rest += x[d] * 0;
+    }
+    for (int64_t d = dim; d < whole; d++) row[d] = 0;
+  }
+  y += z + rest;
+  to->finite = true;
+  for (int i = 0; i < LT_VECTOR; i++) to->finite &= y[i] == 0;
+}
+
+void lt_wide_turn(const lt_wide *x, int64_t n, int64_t dim, real *to) {
+  real strip[LT_WIDE_DIM * LT_STRIP] LT_ALIGNED;
+  for (int64_t j = 0; j < n; j += LT_STRIP) {
+    lt_strip_pack(x->at + j * LT_WIDE_LD, LT_WIDE_LD, true, dim, n - j < LT_STRIP ? n - j : LT_STRIP, strip);
+    for (int64_t d = 0; d < dim; d++) memcpy(to + d * LT_SIDE_LD + j, strip + d * LT_STRIP, LT_STRIP * sizeof(real));
+  }
+}
+
+/* ---- Products ---- */
+
+typedef enum operand { BY_ROWS_WIDE, BY_ROWS, BY_COLUMNS } operand; /* how the left one lies */
+
+/* c[rows][LT_STRIP] = alpha a b, or plus that. */
+LT_ALWAYS_INLINE void panel(const int rows, const operand left, int64_t k, const real *a, const real *b, real alpha,
+                            bool add, real *c) {
+  lt_vector sum[LT_PANEL_ROWS][2];
+  const int64_t step_i = left == BY_ROWS_WIDE ? LT_WIDE_LD : left == BY_ROWS ? LT_SIDE_LD : 1;
+  const int64_t step_l = left == BY_COLUMNS ? LT_SIDE_LD : 1;
+  const int64_t step_b = left == BY_ROWS_WIDE ? LT_SIDE_LD : LT_WIDE_LD, ldc = step_b;
+  lt_panel_sums(rows, 2, k, a, step_i, step_l, b, step_b, sum);
+  LT_UNROLL for (int i = 0; i < rows; i++) {
+    LT_UNROLL for (int v = 0; v < 2; v++) {
+      real *to = c + i * ldc + v * LT_VECTOR;
+      if (left == BY_ROWS_WIDE)
+        lt_store(to, alpha * sum[i][v]);
+      else
+        lt_store(to, add ? lt_load(to) + sum[i][v] : sum[i][v]);
+    }
+  }
+}
+
+typedef void panel_fn(int64_t k, const real *a, const real *b, real alpha, bool add, real *c);
+
+#define PANEL(n)                                                                                                       \
+  static void wide_##n(int64_t k, const real *a, const real *b, real alpha, bool add, real *c) {                       \
+    panel(n, BY_ROWS_WIDE, k, a, b, alpha, add, c);                                                                    \
+  }                                                                                                                    \
+  static void rows_##n(int64_t k, const real *a, const real *b, real alpha, bool add, real *c) {                       \
+    panel(n, BY_ROWS, k, a, b, alpha, add, c);                                                                         \
+  }                                                                                                                    \
+  static void columns_##n(int64_t k, const real *a, const real *b, real alpha, bool add, real *c) {                    \
+    panel(n, BY_COLUMNS, k, a, b, alpha, add, c);                                                                      \
+  }
+#define EACH(X) X(1) X(2) X(3) X(4) X(5) X(6)
+#if LT_PANEL_ROWS > 6
+#define EACH_MORE(X) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14)
+#else
+#define EACH_MORE(X)
+#endif
+EACH(PANEL)
+EACH_MORE(PANEL)
+
+#define WIDE(n)    wide_##n,
+#define ROWS(n)    rows_##n,
+#define COLUMNS(n) columns_##n,
+static panel_fn *const panels[][LT_PANEL_ROWS] = {
+    [BY_ROWS_WIDE] = {EACH(WIDE) EACH_MORE(WIDE)},
+    [BY_ROWS] = {EACH(ROWS) EACH_MORE(ROWS)},
+    [BY_COLUMNS] = {EACH(COLUMNS) EACH_MORE(COLUMNS)},
+};
+
+/* Rows of C in nearly equal panels, the columns of each in strips. */
+static void product(operand left, int64_t m, int64_t n, int64_t k, const real *a, const real *b, real alpha, bool add,
+                    real *c) {
+  const int64_t count = (m + LT_PANEL_ROWS - 1) / LT_PANEL_ROWS;
+  const int64_t step = left == BY_ROWS_WIDE ? LT_WIDE_LD : left == BY_ROWS ? LT_SIDE_LD : 1;
+  const int64_t ldc = left == BY_ROWS_WIDE ? LT_SIDE_LD : LT_WIDE_LD;
+  for (int64_t t = 0; t < count; t++) {
+    const int64_t i = m * t / count, rows = m * (t + 1) / count - i;
+    for (int64_t j = 0; j < n; j += LT_STRIP)
+      panels[left][rows - 1](k, a + i * step, b + j, alpha, add, c + i * ldc + j);
+  }
+}
+
+void lt_wide_scores(int64_t m, int64_t n, int64_t dim, const real *x, const real *turned, real alpha, real *s) {
+  product(BY_ROWS_WIDE, m, n, dim, x, turned, alpha, false, s);
+}
+
+/* The product as if every element of b that is not finite were 0, then those to the rows that really see them: weight
+** (i, l) is p[i * step_i + l * step_l]. */
+static void multiply_odd(operand left, int64_t m, int64_t dim, int64_t k, const real *p, const real *b, bool add,
+                         real *c) {
+  const int64_t step_i = left == BY_COLUMNS ? 1 : LT_SIDE_LD, step_l = left == BY_COLUMNS ? LT_SIDE_LD : 1;
+  lt_wide clean;
+  for (int64_t l = 0; l < k; l++)
+    for (int64_t d = 0; d < lt_whole_strips(dim); d++)
+      clean.at[l * LT_WIDE_LD + d] = isfinite(b[l * LT_WIDE_LD + d]) ? b[l * LT_WIDE_LD + d] : 0;
+  product(left, m, lt_whole_strips(dim), k, p, clean.at, 1, add, c);
+  for (int64_t l = 0; l < k; l++)
+    for (int64_t d = 0; d < dim; d++) {
+      const real x = b[l * LT_WIDE_LD + d];
+      if (isfinite(x)) continue;
+      for (int64_t i = 0; i < m; i++) {
+        const real w = p[i * step_i + l * step_l];
+        if (w != 0) c[i * LT_WIDE_LD + d] += w * x;
+      }
+    }
+}
+
+void lt_wide_apply(int64_t m, int64_t dim, int64_t k, const real *p, const lt_wide *b, int64_t first, bool some,
+                   bool add, real *c) {
+  const real *from = b->at + first * LT_WIDE_LD;
+  if (some && !b->finite)
+    multiply_odd(BY_ROWS, m, dim, k, p, from, add, c);
+  else
+    product(BY_ROWS, m, lt_whole_strips(dim), k, p, from, 1, add, c);
+}
+
+void lt_wide_collect(int64_t m, int64_t dim, int64_t k, const real *p, const lt_wide *b, bool some, real *c) {
+  if (some && !b->finite)
+    multiply_odd(BY_COLUMNS, m, dim, k, p, b->at, true, c);
+  else
+    product(BY_COLUMNS, m, lt_whole_strips(dim), k, p, b->at, 1, true, c);
+}
+
+/* ---- Keys ---- */
+
+void lt_keys_look(const lt_attention_rows *r, const real *key_bias, int64_t kv_head, lt_keys *k) {
+  const int32_t *position = r->k_position + k->first, *document = r->k_document + k->first;
+  k->strips = (k->n + LT_STRIP - 1) / LT_STRIP;
+  k->all = lt_extent_of(position, document, k->n);
+  for (int64_t s = 0; s < k->strips; s++) {
+    const int64_t at = s * LT_STRIP;
+    k->strip[s] = lt_extent_of(position + at, document + at, k->n - at < LT_STRIP ? k->n - at : LT_STRIP);
+  }
+  for (int64_t j = 0; j < LT_TILE; j++)
+    k->bias[j] = key_bias && j < k->n ? key_bias[(k->first + j) * r->kv_heads + kv_head] : 0;
+}
+
+void lt_keys_hide(const lt_attention_rows *r, const lt_keys *k, int64_t q, int64_t n, int64_t from, int64_t to,
+                  real *s) {
+  int32_t position[LT_TILE], document[LT_TILE];
+  const uint32_t reach = r->window > 0 && r->window <= UINT32_MAX ? (uint32_t)(r->window - 1) : UINT32_MAX;
+  for (int64_t j = from; j < to; j++) {
+    position[j] = j < k->n ? r->k_position[k->first + j] : 0;
+    document[j] = j < k->n ? r->k_document[k->first + j] : 0;
+  }
+  for (int64_t i = 0; i < n; i++, s += LT_SIDE_LD) {
+    const int32_t qp = r->q_position[q + i], qd = r->q_document[q + i];
+#pragma omp simd
+    for (int64_t j = from; j < to; j++) {
+      const uint32_t behind = (uint32_t)qp - (uint32_t)position[j];
+      const int seen = (document[j] == qd) & (position[j] <= qp) & (behind <= reach) & (j < k->n);
+      s[j] = seen ? s[j] : -(real)INFINITY;
+    }
+  }
+}
+
+void lt_row_exact(const real *x, const lt_wide *keys, const lt_keys *k, int64_t dim, double scale, double shift,
+                  int64_t from, int64_t to, real *s) {
+  for (int64_t j = from; j < to && j < k->n; j++) {
+    if (s[j] == -(real)INFINITY) continue;
+    s[j] = (real)(scale * lt_dot(x, keys->at + j * LT_WIDE_LD, dim) + (double)k->bias[j] - shift);
+  }
+}
+
+#else
+typedef int lt_nothing_here; /* a file must declare something */
+#endif

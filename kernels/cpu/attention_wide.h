@@ -1,0 +1,75 @@
+/* attention_wide.h: attention tiles whose products keep their sums in registers; for heads of up to LT_WIDE_DIM.
+** A tile is at most LT_TILE queries by LT_TILE keys, copied out of the arrays: rows of q, k, v, dout lie LT_WIDE_LD
+** apart, rows of scores, and of k and v turned, LT_SIDE_LD apart. Widths are padded to whole strips: what is beyond the
+** last key is a score of -inf, what is beyond the last element of a row is 0. */
+#ifndef LT_KERNELS_CPU_ATTENTION_WIDE_H
+#define LT_KERNELS_CPU_ATTENTION_WIDE_H
+
+#include "kernels/cpu/attention_tile.h"
+#include "kernels/cpu/panel.h"
+
+#if LT_VECTOR_BYTES
+
+#define LT_WIDE_DIM    128
+#define LT_WIDE_LD     (LT_WIDE_DIM + LT_VECTOR) /* rows fall into different sets of the first-level cache */
+#define LT_SIDE_LD     (LT_TILE + LT_VECTOR)
+#define LT_SIDE_STRIPS (LT_TILE / LT_STRIP)
+#define LT_ALIGNED     __attribute__((aligned(64)))
+
+/* The kernels; the arguments' dim <= LT_WIDE_DIM. */
+#define lt_attention_wide          LT_CPU(attention_wide)
+#define lt_attention_wide_backward LT_CPU(attention_wide_backward)
+void lt_attention_wide(const lt_attention_args *a);
+void lt_attention_wide_backward(const lt_attention_backward_args *a);
+
+typedef struct lt_wide { /* rows of one head, copied */
+  real at[LT_TILE * LT_WIDE_LD] LT_ALIGNED;
+  bool finite;
+} lt_wide;
+
+typedef struct lt_keys { /* the key side of a tile: n keys from row `first` */
+  int64_t first, n, strips;
+  lt_extent all, strip[LT_SIDE_STRIPS];
+  real bias[LT_TILE] LT_ALIGNED;
+} lt_keys;
+
+#define lt_wide_copy    LT_CPU(wide_copy)
+#define lt_wide_turn    LT_CPU(wide_turn)
+#define lt_wide_scores  LT_CPU(wide_scores)
+#define lt_wide_apply   LT_CPU(wide_apply)
+#define lt_wide_collect LT_CPU(wide_collect)
+#define lt_keys_look    LT_CPU(keys_look)
+#define lt_keys_hide    LT_CPU(keys_hide)
+#define lt_row_exact    LT_CPU(row_exact)
+
+static inline int64_t lt_whole_strips(int64_t n) { return (n + LT_STRIP - 1) / LT_STRIP * LT_STRIP; }
+
+/* to[n][dim, padded] = x[n, ld]; and whether all of it is finite. */
+void lt_wide_copy(const real *x, int64_t ld, int64_t n, int64_t dim, lt_wide *to);
+
+/* to[dim][n, padded] = the rows of x, turned. */
+void lt_wide_turn(const lt_wide *x, int64_t n, int64_t dim, real *to);
+
+/* s[m][n] = alpha x[m][dim] turned[dim][n]; n whole strips. */
+void lt_wide_scores(int64_t m, int64_t n, int64_t dim, const real *x, const real *turned, real alpha, real *s);
+
+/* c[m][dim, padded] (+)= p[m][k] b[k][dim]. With some pairs hidden, what is not finite in b counts only where p != 0. */
+void lt_wide_apply(int64_t m, int64_t dim, int64_t k, const real *p, const lt_wide *b, int64_t first, bool some,
+                   bool add, real *c);
+
+/* c[m][dim, padded] += p[k][m] turned, times b[k][dim]; as above. */
+void lt_wide_collect(int64_t m, int64_t dim, int64_t k, const real *p, const lt_wide *b, bool some, real *c);
+
+/* The keys [k->first, k->first + k->n): extents by strips, and biases. */
+void lt_keys_look(const lt_attention_rows *r, const real *key_bias, int64_t kv_head, lt_keys *k);
+
+/* Scores s[n][strips from `from` to `to`] of queries from row q: -inf where hidden, or beyond the last key. */
+void lt_keys_hide(const lt_attention_rows *r, const lt_keys *k, int64_t q, int64_t n, int64_t from, int64_t to,
+                  real *s);
+
+/* Row s[from … to) of scores of query x becomes what is seen of scale x k^T + bias - shift, computed in double. */
+void lt_row_exact(const real *x, const lt_wide *keys, const lt_keys *k, int64_t dim, double scale, double shift,
+                  int64_t from, int64_t to, real *s);
+
+#endif
+#endif

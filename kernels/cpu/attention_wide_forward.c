@@ -1,0 +1,247 @@
+/* attention_wide_forward.c: the forward pass of attention.c in tiles of attention_wide.h: the same running softmax.
+** Tiles: up to SIDES x LT_TILE queries of one head a task, heaviest first, over threads; each tile of keys is copied and
+** turned once for them, while the next one is fetched. A panel of query rows meets the strips of keys it may see: scores, their exponentials and the product
+** with v follow each other in the first-level cache; sums of exponentials stay a vector a row until the end. Keys come
+** in the order of their rows, so no bit depends on the threads.
+** Cost: 4 dim operations a pair in a strip that is looked at; k and v copied once for each task that may see them. */
+#include "kernels/cpu/attention_wide.h"
+
+#if LT_VECTOR_BYTES
+
+#include <math.h>
+#include <string.h>
+
+#define SIDES      8
+#define TASKS_EACH 4 /* tasks a thread there should be, before one takes more sides */
+
+typedef struct panel { /* query rows [i, i + rows) of a side */
+  int64_t i, rows;
+  lt_extent extent;
+} panel;
+
+#define PANELS ((LT_TILE + LT_PANEL_ROWS - 1) / LT_PANEL_ROWS)
+
+typedef struct side { /* up to LT_TILE query rows, and what runs along */
+  int64_t q, n, panels;
+  int64_t from, to; /* the run of keys at hand */
+  panel panel[PANELS];
+  lt_wide x; /* of q */
+  real out[LT_TILE * LT_WIDE_LD] LT_ALIGNED;
+  real sum[LT_TILE * LT_VECTOR] LT_ALIGNED;
+  real top[LT_TILE];
+} side;
+
+typedef struct task {
+  const lt_attention_args *a;
+  int64_t head, kv_head, sides;
+  lt_extent extent;
+  side side[SIDES];
+  lt_keys keys;
+  lt_wide k, v;
+  real turned[LT_WIDE_DIM * LT_SIDE_LD] LT_ALIGNED;
+  real s[LT_PANEL_ROWS * LT_SIDE_LD] LT_ALIGNED;
+} task;
+
+/* ---- Beginning and end of a side ---- */
+
+static void start(const task *w, side *u) {
+  const lt_attention_args *a = w->a;
+  const int64_t heads = a->r.heads, dim = a->r.dim;
+  lt_wide_copy((const real *)a->q + (u->q * heads + w->head) * dim, heads * dim, u->n, dim, &u->x);
+  memset(u->out, 0, sizeof u->out);
+  memset(u->sum, 0, sizeof u->sum);
+  for (int64_t i = 0; i < u->n; i++) {
+    const int64_t at = (u->q + i) * heads + w->head;
+    u->top[i] = -(real)INFINITY;
+    if (a->first) continue;
+    u->top[i] = ((const real *)a->carry_max)[at];
+    u->sum[i * LT_VECTOR] = ((const real *)a->carry_sum)[at];
+    memcpy(u->out + i * LT_WIDE_LD, (const real *)a->carry_out + at * dim, (size_t)dim * sizeof(real));
+  }
+  u->panels = (u->n + LT_PANEL_ROWS - 1) / LT_PANEL_ROWS;
+  for (int64_t p = 0; p < u->panels; p++) {
+    panel *x = &u->panel[p];
+    x->i = u->n * p / u->panels;
+    x->rows = u->n * (p + 1) / u->panels - x->i;
+    x->extent = lt_extent_of(a->r.q_position + u->q + x->i, a->r.q_document + u->q + x->i, x->rows);
+  }
+}
+
+static real sum_of(const real *v) {
+  real x[LT_VECTOR];
+  memcpy(x, v, sizeof x);
+  for (int n = LT_VECTOR / 2; n > 0; n /= 2)
+    for (int i = 0; i < n; i++) x[i] += x[i + n];
+  return x[0];
+}
+
+static void finish(const task *w, const side *u) {
+  const lt_attention_args *a = w->a;
+  const int64_t dim = a->r.dim;
+  for (int64_t i = 0; i < u->n; i++) {
+    const int64_t at = (u->q + i) * a->r.heads + w->head;
+    const real *row = u->out + i * LT_WIDE_LD, sum = sum_of(u->sum + i * LT_VECTOR);
+    if (!a->last) {
+      ((real *)a->carry_max)[at] = u->top[i];
+      ((real *)a->carry_sum)[at] = sum;
+      memcpy((real *)a->carry_out + at * dim, row, (size_t)dim * sizeof(real));
+      continue;
+    }
+    const bool blind = sum == 0;
+    const real part = blind ? 0 : 1 / sum;
+    real *out = (real *)a->out + at * dim;
+    for (int64_t d = 0; d < dim; d++) out[d] = row[d] * part;
+    a->lse[at] = blind ? -INFINITY : (double)u->top[i] + log((double)sum);
+  }
+}
+
+/* ---- A panel against a tile of keys ---- */
+
+/* The running sum and output of row i follow its maximum from u->top[i] to `top`; by: what scores are lowered by now. */
+static void follow(const task *w, side *u, int64_t i, real top, real by) {
+  const real keep = lt_exp(u->top[i] - by);
+  real *out = u->out + i * LT_WIDE_LD, *sum = u->sum + i * LT_VECTOR;
+  lt_store(sum, lt_load(sum) * keep);
+  for (int64_t d = 0; d < w->a->r.dim; d += LT_VECTOR) lt_store(out + d, lt_load(out + d) * keep);
+  u->top[i] = top;
+}
+
+/* Row i of a side: its maximum moves up to that of s[from … to), the rest follows; s becomes exp(s - maximum). */
+static void soften_row(const task *w, side *u, int64_t i, int64_t from, int64_t to, real *s) {
+  lt_vector tops = (lt_vector){0} + u->top[i];
+  for (int64_t j = from; j < to; j += LT_VECTOR) tops = lt_vector_max(lt_load(s + j), tops);
+  const real top = lt_vector_largest(tops);
+  real by = top == -(real)INFINITY ? 0 : top; /* nothing seen yet: exp(-inf - 0) is 0 */
+  if (top != u->top[i]) follow(w, u, i, top, by);
+  if (lt_large((double)by)) {
+    lt_row_exact(u->x.at + i * LT_WIDE_LD, &w->k, &w->keys, w->a->r.dim, w->a->r.scale, (double)by, from, to, s);
+    by = 0;
+  }
+  lt_vector sum = lt_load(u->sum + i * LT_VECTOR);
+  for (int64_t j = from; j < to; j += LT_VECTOR) {
+    const lt_vector e = lt_vector_exp(lt_load(s + j) - by);
+    lt_store(s + j, e);
+    sum += e;
+  }
+  lt_store(u->sum + i * LT_VECTOR, sum);
+}
+
+static void meet(task *w, side *u, const panel *p) {
+  const lt_attention_rows *r = &w->a->r;
+  lt_sight sight[LT_SIDE_STRIPS];
+  int64_t first = w->keys.strips, last = 0;
+  bool some = w->keys.n % LT_STRIP != 0;
+  for (int64_t t = 0; t < w->keys.strips; t++) {
+    sight[t] = lt_sight_of(&p->extent, &w->keys.strip[t], r->window);
+    if (sight[t] == LT_SIGHT_NONE) continue;
+    if (first > t) first = t;
+    last = t + 1;
+  }
+  if (first >= last) return;
+  for (int64_t t = first; t < last; t++) some |= sight[t] != LT_SIGHT_ALL;
+  const int64_t from = first * LT_STRIP, to = last * LT_STRIP, end = to < w->keys.n ? to : w->keys.n;
+  lt_wide_scores(p->rows, to - from, r->dim, u->x.at + p->i * LT_WIDE_LD, w->turned + from, (real)r->scale,
+                 w->s + from);
+  if (w->a->key_bias)
+    for (int64_t i = 0; i < p->rows; i++)
+      for (int64_t j = from; j < to; j++) w->s[i * LT_SIDE_LD + j] += w->keys.bias[j];
+  if (some) lt_keys_hide(r, &w->keys, u->q + p->i, p->rows, from, to, w->s);
+  for (int64_t i = 0; i < p->rows; i++) soften_row(w, u, p->i + i, from, to, w->s + i * LT_SIDE_LD);
+  lt_wide_apply(p->rows, r->dim, end - from, w->s + from, &w->v, from, some, true, u->out + p->i * LT_WIDE_LD);
+}
+
+/* Fetch rows of k and v of the tile after this one: a share of them for every panel that is met. Inline, or the compiler
+** takes a function without visible effects for one that need not be called. */
+LT_ALWAYS_INLINE void fetch_next(const task *w, int64_t met) {
+  const lt_attention_args *a = w->a;
+  const int64_t dim = a->r.dim, ld = (int64_t)a->r.kv_heads * dim;
+  const int64_t step = 2 * LT_TILE / (w->sides * PANELS) + 1; /* of 2 LT_TILE rows, every second one of v */
+  for (int64_t i = met * step; i < (met + 1) * step && i < 2 * LT_TILE; i++) {
+    const int64_t row = w->keys.first + w->keys.n + i / 2;
+    if (row >= a->r.rows_k) break;
+    const real *x = (const real *)(i % 2 ? a->v : a->k) + row * ld + w->kv_head * dim;
+    for (int64_t d = 0; d < dim; d += 64 / (int64_t)sizeof(real)) __builtin_prefetch(x + d);
+  }
+}
+
+/* All sides whose run holds the keys [first, first + n) meet them. */
+static void look_at_keys(task *w, int64_t first, int64_t n) {
+  const lt_attention_args *a = w->a;
+  const int64_t dim = a->r.dim, ld = (int64_t)a->r.kv_heads * dim, at = first * ld + w->kv_head * dim;
+  int64_t met = 0;
+  w->keys.first = first;
+  w->keys.n = n;
+  lt_keys_look(&a->r, a->key_bias, w->kv_head, &w->keys);
+  if (lt_sight_of(&w->extent, &w->keys.all, a->r.window) == LT_SIGHT_NONE) return;
+  lt_wide_copy((const real *)a->k + at, ld, n, dim, &w->k);
+  lt_wide_turn(&w->k, n, dim, w->turned);
+  lt_wide_copy((const real *)a->v + at, ld, n, dim, &w->v);
+  for (int64_t i = 0; i < w->sides; i++) {
+    side *u = &w->side[i];
+    if (first < u->from || first >= u->to) continue;
+    for (int64_t p = 0; p < u->panels; p++) {
+      fetch_next(w, met++);
+      meet(w, u, &u->panel[p]);
+    }
+  }
+}
+
+/* Run s of every side's block, and in [*from, *to) what holds them all; false after the last one. */
+static bool next_run(task *w, const lt_cut *cut, int64_t tile, int s, int64_t *from, int64_t *to) {
+  *from = INT64_MAX;
+  *to = 0;
+  for (int64_t i = 0; i < w->sides; i++) {
+    side *u = &w->side[i];
+    if (!lt_run(&w->a->r, (tile + i) / cut->parts, s, &u->from, &u->to)) return false;
+    if (u->from >= u->to) continue;
+    if (u->from < *from) *from = u->from;
+    if (u->to > *to) *to = u->to;
+  }
+  return true;
+}
+
+/* The sides of a task: tiles from `tile` on, `most` of them. */
+static void attend(const lt_attention_args *a, const lt_cut *cut, int64_t tile, int64_t most, int64_t head) {
+  task w; /* a megabyte: set where it is used */
+  int64_t rows = 0, from, to;
+  w.a = a;
+  w.head = head;
+  w.kv_head = lt_kv_head(&a->r, head);
+  for (w.sides = 0; w.sides < most && tile + w.sides < cut->tiles; w.sides++) {
+    side *u = &w.side[w.sides];
+    u->q = lt_cut_tile(cut, tile + w.sides, &u->n);
+    if (u->n <= 0) break;
+    rows += u->n;
+    start(&w, u);
+  }
+  if (!w.sides) return;
+  w.extent = lt_extent_of(a->r.q_position + w.side[0].q, a->r.q_document + w.side[0].q, rows);
+  for (int run = 0; next_run(&w, cut, tile, run, &from, &to); run++)
+    for (int64_t k = from; k < to; k += LT_TILE) look_at_keys(&w, k, to - k < LT_TILE ? to - k : LT_TILE);
+  for (int64_t i = 0; i < w.sides; i++) finish(&w, &w.side[i]);
+}
+
+/* Query tiles a task takes. Those of several blocks only if their runs start and end between the same tiles of keys. */
+static int64_t sides_of(const lt_attention_args *a, const lt_cut *cut) {
+  const lt_attention_rows *r = &a->r;
+  const int64_t wished = lt_cpu_threads() * TASKS_EACH;
+  const bool together = !r->spans || (r->max_spans == 1 && r->block_k % LT_TILE == 0);
+  if (cut->block % LT_TILE != 0) return 1;
+  int64_t sides = together ? SIDES : cut->parts < SIDES ? cut->parts : SIDES;
+  if (!together)
+    while (cut->parts % sides) sides--;
+  while (sides > 1 && (cut->tiles + sides - 1) / sides * r->heads < wished) sides = together ? sides / 2 : 1;
+  return sides;
+}
+
+void lt_attention_wide(const lt_attention_args *a) {
+  const lt_cut cut = lt_cut_rows(a->r.rows_q, a->r.block_q);
+  const int64_t sides = sides_of(a, &cut), groups = (cut.tiles + sides - 1) / sides, tasks = groups * a->r.heads;
+#pragma omp parallel for schedule(dynamic) if (tasks > 1)
+  for (int64_t t = tasks - 1; t >= 0; t--) /* late queries see most */
+    attend(a, &cut, t / a->r.heads * sides, sides, t % a->r.heads);
+}
+
+#else
+typedef int lt_nothing_here; /* a file must declare something */
+#endif
