@@ -152,7 +152,7 @@ static lt_status plan_loop(const attempt *a, const lt_mesh *m, lt_program **out,
   lt_program *best = NULL;
   *out = NULL;
   if (o->units > 0) return fit_layers(a, m, o->units, out, e);
-  for (int64_t batch = 1; batch <= part; batch++) { /* sequences of a micro-batch, ascending */
+  for (int64_t batch = part; batch >= 1; batch--) { /* sequences of a micro-batch, descending */
     if (part % batch) continue;
     lt_program *p = NULL;
     lt_status status = fit_layers(a, m, (int32_t)(part / batch), &p, e);
@@ -161,13 +161,15 @@ static lt_status plan_loop(const attempt *a, const lt_mesh *m, lt_program **out,
       lt_program_free(best);
       return status;
     }
+    /* More units do the same work in more items: nothing is gained below the first that fits as it is. */
+    bool last = (!o->budget || p->plan.peak <= o->budget) && (p->plan.layers_recomputed == 0 || o->layers >= 0);
     if (is_better(p, best, o->budget)) {
       lt_program_free(best);
       best = p;
     } else {
       lt_program_free(p);
     }
-    if (a->stage < MEMORY) break; /* printing an early stage: any candidate shows it */
+    if (last || a->stage < CHECKPOINT) break; /* printing what comes before the loop: any candidate shows it */
   }
   *out = best;
   return best ? LT_OK : lt_fail(e, LT_RECIPE, "a step has no sequences");
@@ -249,6 +251,7 @@ static void print_stage(const lt_program *p, int stage, int32_t rank, lt_text *o
   case DIFFERENTIATE: lt_graph_print(p->graph, NULL, out); break;
   case PLACE:
     lt_mesh_print(&p->plan.mesh, out);
+    lt_text_add(out, "\n");
     lt_graph_print(p->graph, &p->plan.mesh, out);
     break;
   case CHECKPOINT:
@@ -267,6 +270,19 @@ static void print_stage(const lt_program *p, int stage, int32_t rank, lt_text *o
   }
 }
 
+/* The plan that would run, as far as the stage asked for. The loop chooses by peaks, so it always goes to the end. */
+static lt_status plan_to_stage(const attempt *a, const lt_mesh *m, lt_program **out, lt_error *e) {
+  attempt whole = *a;
+  lt_program *p = NULL;
+  *out = NULL;
+  if (a->stage < CHECKPOINT || a->stage >= MEMORY) return plan_loop(a, m, out, e);
+  whole.stage = MEMORY;
+  lt_status status = plan_loop(&whole, m, &p, e);
+  if (!status) status = try_plan(a, m, p->plan.units, p->plan.layers_recomputed, out, e);
+  lt_program_free(p);
+  return status;
+}
+
 lt_status lt_compile_stage(lt_dtype real, lt_build_fn build, void *context, const lt_plan_options *o, const char *stage,
                            int32_t rank, lt_text *out, lt_error *e) {
   int at = 0;
@@ -281,7 +297,7 @@ lt_status lt_compile_stage(lt_dtype real, lt_build_fn build, void *context, cons
   lt_mesh m;
   lt_program *p = NULL;
   lt_status status = lt_mesh_create(&o->mesh, o->world, &m, e);
-  if (!status) status = plan_loop(&a, &m, &p, e);
+  if (!status) status = plan_to_stage(&a, &m, &p, e);
   if (!status && at == VERIFY) status = lt_pass_verify(p->schedule, m.world, e);
   if (!status) print_stage(p, at, rank, out);
   lt_program_free(p);

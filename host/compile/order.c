@@ -150,7 +150,7 @@ static lt_status hoist(lt_schedule *s, touch *t, lt_error *e) {
     status = lt_fail_memory(e, sizeof(lt_operand_plan), "the order pass");
     goto done;
   }
-  memcpy(old, s->item.at, sizeof *old * (size_t)n);
+  if (n) memcpy(old, s->item.at, sizeof *old * (size_t)n);
   while (next < transfers && list[next].ready < 0) s->item.at[at++] = old[list[next++].item];
   for (int32_t i = 0; i < n; i++) {
     if (old[i].lane != LT_LANE_COMPUTE) continue;

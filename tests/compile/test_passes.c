@@ -248,7 +248,41 @@ static void test_stages(void) {
   }
 }
 
+/* What a stage shows is the plan that runs, not one of those that were tried. */
+static void test_stages_of_the_plan(void) {
+  lt_net net = {.width = 8, .hidden = 64, .layers = 2, .update = true};
+  lt_plan_options o = net_options(1, 1, 1, 8, 64);
+  lt_program *single;
+  o.units = 8;
+  if (!(single = compile(&net, &o))) return;
+  o.units = 0;
+  for (int tight = 0; tight < 2; tight++) {
+    static const char *const names[] = {"lower", "order"};
+    o.budget = tight ? single->plan.peak : 0;
+    for (int i = 0; i < 2; i++) {
+      lt_text t = {0};
+      lt_error e = {0};
+      CHECK_INT(lt_compile_stage(LT_F64, net_build, &net, &o, names[i], 0, &t, &e), LT_OK);
+      CHECK(t.s && strstr(t.s, tight ? " 8 units\n" : " 1 units\n"));
+      lt_text_free(&t);
+    }
+  }
+  lt_program_free(single);
+}
+
+/* Many sequences a step: only plans that could win are made. */
+static void test_many_sequences(void) {
+  lt_net net = {.width = 4, .hidden = 4, .layers = 1, .update = true};
+  lt_plan_options o = net_options(1, 1, 0, 1 << 20, 1);
+  lt_program *p = compile(&net, &o);
+  if (!p) return;
+  CHECK_INT(p->plan.units, 1);
+  lt_program_free(p);
+}
+
 int main(void) {
+  test_stages_of_the_plan();
+  test_many_sequences();
   test_differentiate();
   test_refusals();
   test_place_dp();
