@@ -1,4 +1,5 @@
 /* route.c: choosing and moving rows: top-k, take and put, stable counting sort, gather and scatter.
+** Indices are data: one that points nowhere reads NaN, which the norm of gradients shows, and writes nothing.
 ** Every order is fixed: ties by index, equal keys by place, sums into one row in order of their sources. Scatter
 ** therefore shares columns, not rows, among threads.
 ** Cost: gather and scatter move each row once; top-k is width comparisons a row and k more for each new candidate. */
@@ -6,6 +7,7 @@
 #include "kernels/cpu/loops.h"
 
 #include <assert.h>
+#include <math.h>
 #include <string.h>
 
 /* a comes before b, which has the lower index: only if it is larger. NaN is the smallest. */
@@ -37,7 +39,7 @@ void LT_CPU(take_last)(const lt_take_last_args *a) {
     const real *x = (const real *)a->x + r * a->width;
     const int32_t *index = a->index + r * k;
     real *y = (real *)a->y + r * k;
-    for (int64_t j = 0; j < k; j++) y[j] = x[index[j]];
+    for (int64_t j = 0; j < k; j++) y[j] = index[j] >= 0 && index[j] < a->width ? x[index[j]] : (real)NAN;
   }
 }
 
@@ -50,7 +52,8 @@ void LT_CPU(put_last)(const lt_put_last_args *a) {
     const int32_t *index = a->index + r * k;
     real *dx = (real *)a->dx + r * width;
     for (int64_t i = 0; i < width; i++) dx[i] = 0;
-    for (int64_t j = 0; j < k; j++) dx[index[j]] += dy[j];
+    for (int64_t j = 0; j < k; j++)
+      if (index[j] >= 0 && index[j] < width) dx[index[j]] += dy[j];
   }
 }
 
@@ -86,8 +89,11 @@ void LT_CPU(gather_rows)(const lt_gather_rows_args *a) {
       memset(y, 0, bytes);
       continue;
     }
-    assert(a->index[r] / a->divide < a->rows_x);
-    memcpy(y, (const real *)a->x + a->index[r] / a->divide * width, bytes);
+    const int64_t from = a->index[r] / a->divide;
+    if (from < a->rows_x)
+      memcpy(y, (const real *)a->x + from * width, bytes);
+    else
+      for (int64_t i = 0; i < width; i++) y[i] = (real)NAN;
   }
 }
 
@@ -104,8 +110,7 @@ void LT_CPU(scatter_rows)(const lt_scatter_rows_args *a) {
       memset((real *)a->y + r * width + from, 0, (size_t)(to - from) * sizeof(real));
     }
     for (int64_t r = 0; r < a->rows; r++) {
-      if (a->index[r] < 0) continue;
-      assert(a->index[r] / a->divide < a->rows_y);
+      if (a->index[r] < 0 || a->index[r] / a->divide >= a->rows_y) continue;
       const real *x = (const real *)a->x + r * width;
       real *y = (real *)a->y + a->index[r] / a->divide * width;
 #pragma omp simd

@@ -32,7 +32,7 @@ typedef struct lt_sort_stable_args { /* counting sort of keys in [0, buckets); e
   int64_t n, buckets;
 } lt_sort_stable_args;
 
-typedef struct lt_gather_rows_args { /* y[i] = x[index[i] / divide], zero where index[i] < 0 */
+typedef struct lt_gather_rows_args { /* y[i] = x[index[i] / divide], zero where index[i] < 0, NaN past the last row */
   const void *x;                     /* [rows_x, width] */
   const int32_t *index;              /* [rows] */
   void *y;                           /* [rows, width] */

@@ -115,6 +115,25 @@ static void order_of_sums(void) {
   arrays_free();
 }
 
+/* An index that points nowhere reads NaN and writes nothing: it comes from data, not from us. */
+static void beyond(lt_dtype t) {
+  array x = array_normal(t, 3 * 2, "x", 1, 0), index = array_of(LT_I32, 4, (double[]){2, 3, INT32_MAX, -1});
+  array y = array_new(t, 4 * 2), dx = array_new(t, 3 * 2), z = array_new(t, 2), dz = array_new(t, 2);
+  lt_gather_rows_args g = {x.p, index.p, y.p, 4, 3, 2, 1};
+  lt_scatter_rows_args s = {y.p, index.p, dx.p, 4, 3, 2, 1};
+  RUN(t, gather_rows, &g, y);
+  RUN(t, scatter_rows, &s, dx);
+  CHECK(get(y, 0) == get(x, 4) && isnan(get(y, 2)) && isnan(get(y, 5)) && get(y, 6) == 0);
+  CHECK(get(dx, 4) == get(x, 4) && get(dx, 0) == 0 && get(dx, 3) == 0);
+  array other = array_of(LT_I32, 2, (double[]){5, -7});
+  lt_take_last_args take = {x.p, other.p, z.p, 1, 2, 2};
+  lt_put_last_args put_back = {other.p, x.p, dz.p, 1, 2, 2};
+  RUN(t, take_last, &take, z);
+  RUN(t, put_last, &put_back, dz);
+  CHECK(isnan(get(z, 0)) && isnan(get(z, 1)) && get(dz, 0) == 0 && get(dz, 1) == 0);
+  arrays_free();
+}
+
 int main(void) {
   static const int64_t sizes[][3] = {{1, 1, 1}, {3, 17, 4}, {17, 129, 8}, {0, 3, 1},
                                      {3, 3, 3}, {2, 17, 0}, {300, 129, 3}};
@@ -126,6 +145,7 @@ int main(void) {
       gather_scatter(reals[t], sizes[s][1], 3, sizes[s][0], 2);
     }
     gather_scatter(reals[t], 1000, 129, 200, 3); /* large enough for threads */
+    beyond(reals[t]);
     all_equal(reals[t], 0);
     all_equal(reals[t], NAN);
     all_equal(reals[t], -INFINITY);
