@@ -155,6 +155,15 @@ static lt_value graph_state_value(lt_graph *g, int32_t index) {
   return (lt_value)(g->value.n - 1);
 }
 
+/* Bytes of a plan are added up in 64 bits: no value alone may come near them. */
+#define MOST_ELEMENTS 0x1p47
+
+static bool graph_fits(const lt_graph *g, int rank, const lt_dim *dim) {
+  double n = 1;
+  for (int i = 0; i < rank; i++) n *= (double)lt_size_bound(&g->sizes, dim[i].size);
+  return n <= MOST_ELEMENTS;
+}
+
 int32_t lt_graph_state(lt_graph *g, const char *name, lt_dtype t, int rank, const lt_dim *dim, lt_role role) {
   if (g->failed) return LT_NONE;
   if (!name || !name[0]) return lt_graph_fail(g, "a state needs a name");
@@ -168,6 +177,7 @@ int32_t lt_graph_state(lt_graph *g, const char *name, lt_dtype t, int rank, cons
   for (int i = 0; i < rank; i++)
     if (dim[i].dist != LT_DIST_EVEN || !lt_size_is_const(&g->sizes, dim[i].size))
       return lt_graph_fail(g, "dimension %d of \"%s\" is not static: a state outlives the step", i, name);
+  if (!graph_fits(g, rank, dim)) return lt_graph_fail(g, "\"%s\" has more elements than can be addressed", name);
   const char *interned = lt_graph_intern(g, name);
   lt_state *s = lt_vec_push(&g->state);
   if (!s) return graph_fail_memory(g, sizeof *s);
@@ -328,7 +338,11 @@ lt_value lt_emit(lt_graph *g, const struct lt_op *op, int n_in, const lt_value *
   if (g->failed) return LT_NONE;
   n.n_out = op->shape(g, &n, out);
   if (n.n_out < 0 && !g->failed) lt_graph_fail(g, "%s refuses its inputs", op->name);
-  for (int o = 0; o < n.n_out; o++) state[o] = graph_alias(g, &n, o);
+  for (int o = 0; o < n.n_out; o++) {
+    if (!g->failed && !graph_fits(g, out[o].rank, out[o].dim))
+      lt_graph_fail(g, "%s: output %d has more elements than can be addressed", op->name, o + 1);
+    state[o] = graph_alias(g, &n, o);
+  }
   if (g->sizes.failed) graph_fail_memory(g, sizeof(lt_size_node));
   if (g->failed) return LT_NONE;
 
