@@ -2,6 +2,8 @@
 ** Document ids are unique only inside a row; along the step they are numbered anew. */
 #include "data/tensors.h"
 
+#include <math.h>
+
 /* Does token i (row-major) begin a document? The first of a row does. */
 static bool begins_document(const lt_tensors *a, int64_t i) {
   return i % a->length == 0 || (a->documents && a->documents[i] != a->documents[i - 1]);
@@ -30,6 +32,12 @@ static lt_status fail_id(const lt_tensors *a, int64_t i, const char *array, int6
   return st;
 }
 
+static lt_status fail_weight(const lt_tensors *a, int64_t i, lt_error *e) {
+  lt_status st = fail_at(a, i, "weights", 0, "0 or more, and finite", e);
+  lt_error_got(e, "%g", (double)a->weights[i]);
+  return st;
+}
+
 static lt_status fill_token(const lt_tensors *a, int64_t i, lt_step_table *t, lt_error *e) {
   bool begins = begins_document(a, i), last = i + 1 == a->rows * a->length || begins_document(a, i + 1);
   if (a->tokens[i] < 0 || a->tokens[i] >= a->vocab) return fail_id(a, i, "tokens", a->tokens[i], "", e);
@@ -46,6 +54,7 @@ static lt_status fill_token(const lt_tensors *a, int64_t i, lt_step_table *t, lt
   if (a->labels && label >= a->vocab) return fail_id(a, i, "labels", label, ", or negative: not counted", e);
   t->label[i] = label < 0 ? -1 : label;
   t->weight[i] = label < 0 ? 0.0f : a->weights ? a->weights[i] : 1.0f;
+  if (!isfinite(t->weight[i]) || t->weight[i] < 0) return fail_weight(a, i, e);
   return LT_OK;
 }
 

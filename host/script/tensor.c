@@ -37,6 +37,11 @@ lt_tensor *lt_lua_check_tensor(lua_State *L, int index) {
   return h->t;
 }
 
+bool lt_lua_tensor_is_open(lua_State *L, int index) {
+  const handle *h = luaL_checkudata(L, index, TYPE);
+  return h->t != NULL;
+}
+
 /* A new tensor on the stack: the userdata first, so that nothing is lost when an allocation fails. */
 static lt_tensor *push_new(lua_State *L, lt_dtype type, int rank, const int64_t *dim) {
   lt_error e = {0};
@@ -109,7 +114,10 @@ static void read_nested(lua_State *L, lt_tensor *t, int level, int64_t *at) {
   if (level == t->rank || level == LT_MAX_RANK) {
     if (lua_type(L, -1) != LUA_TNUMBER)
       lt_lua_fail(L, "element %lld is a %s, not a number", (long long)*at + 1, luaL_typename(L, -1));
-    lt_dtype_store(t->dtype, t->data, (*at)++, lua_tonumber(L, -1));
+    double x = lua_tonumber(L, -1);
+    if (!lt_dtype_is_float(t->dtype) && x != floor(x))
+      lt_lua_fail(L, "element %lld is %.6g, not an integer", (long long)*at + 1, x);
+    lt_dtype_store(t->dtype, t->data, (*at)++, x);
     return;
   }
   if (!lua_istable(L, -1) || (int64_t)lua_objlen(L, -1) != t->dim[level])
@@ -250,7 +258,10 @@ static int tensor_reshape(lua_State *L) {
   const lt_tensor *t = lt_lua_check_tensor(L, 1);
   int64_t dim[LT_MAX_RANK], n = 1;
   int rank = check_dims(L, 2, dim);
-  for (int i = 0; i < rank; i++) n *= dim[i];
+  for (int i = 0; i < rank; i++) {
+    if (dim[i] && n > INT64_MAX / dim[i]) return lt_lua_fail(L, "the shape has more elements than can be counted");
+    n *= dim[i];
+  }
   if (n != lt_tensor_count(t))
     return lt_lua_fail(L, "%lld elements do not fit a shape of %lld", (long long)lt_tensor_count(t), (long long)n);
   lt_tensor *u = push_new(L, t->dtype, rank, dim);

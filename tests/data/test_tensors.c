@@ -128,6 +128,16 @@ static void test_wrong(void) {
   check_wrong(2, 0, "documents[0][4]", "an id no lower than the one before it");
   check_wrong(3, 1, "positions[0][4]", "more than the one before it in the document");
   check_wrong(3, -1, "positions[0][4]", "0 or more");
+  static const float weights[] = {-1, NAN, INFINITY};
+  for (int i = 0; i < 3; i++) {
+    float weight[12] = {0, 1, 0.5f, 1, weights[i]};
+    lt_tensors w = {.rows = 2, .length = 6, .tokens = tokens, .weights = weight, .vocab = 10};
+    lt_step_table *table_of = table(2);
+    lt_error f = {0};
+    CHECK_INT(lt_tensors_table(&w, 0, table_of, &f), LT_DATA);
+    CHECK_STR(f.key, "weights[0][4]");
+    lt_step_table_free(table_of);
+  }
   lt_tensors a = {.rows = 2, .length = 6, .tokens = tokens, .vocab = 10, .by_document = true, .documents = documents};
   lt_step_table *t = table(3);
   lt_error e = {0};
