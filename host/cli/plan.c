@@ -41,7 +41,9 @@ lt_status cli_compile(lt_recipe *r, int32_t ranks, int32_t keep, const lt_plan *
     o.units = like->units;
     o.shard = 0;
   }
-  return st == LT_OK ? lt_compile(lt_recipe_get(r)->real, lt_recipe_graph, &build, &o, keep, out, e) : st;
+  if (st == LT_OK) st = lt_compile(lt_recipe_get(r)->real, lt_recipe_graph, &build, &o, keep, out, e);
+  if (st != LT_OK) lt_recipe_place(r, e);
+  return st;
 }
 
 lt_status cli_print_stage(lt_recipe *r, int32_t ranks, const char *stage, int32_t rank, lt_text *out, lt_error *e) {
@@ -49,6 +51,7 @@ lt_status cli_print_stage(lt_recipe *r, int32_t ranks, const char *stage, int32_
   lt_recipe_build build = {r, true};
   lt_status st = ask(lt_recipe_get(r), ranks, &o, e);
   if (st == LT_OK) st = lt_compile_stage(lt_recipe_get(r)->real, lt_recipe_graph, &build, &o, stage, rank, out, e);
+  if (st != LT_OK) lt_recipe_place(r, e);
   return st == LT_OK && out->failed ? lt_fail_memory(e, out->n, "the text of a stage") : st;
 }
 

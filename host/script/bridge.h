@@ -25,6 +25,7 @@ struct lt_script {
   size_t collect_at;   /* the watchdog collects above this many bytes */
   size_t tensor_bytes; /* taken by tensors since the collector last ran for them */
   const char *watched; /* what the watchdog names */
+  char line[192];      /* last line run of code that is not ours, while a recipe or build function is at work */
   int32_t builder;     /* registry reference of the builder at work, LUA_NOREF: none */
   char lua_dir[1024];
   char recipe_dir[1024]; /* of a recipe state: where its `require` looks */
@@ -54,8 +55,11 @@ int lt_lua_raise(lua_State *L, const lt_error *e);
 int lt_lua_fail(lua_State *L, const char *what, ...) LT_PRINTF(2, 3);
 /* The error value at `index` as an lt_error. code: of plain strings. */
 void lt_lua_error(lua_State *L, int index, lt_status code, lt_error *e);
-/* "recipe.lua:41" of the nearest caller that is not a module of ours; "" if there is none. */
+/* "recipe.lua:41" of the nearest caller that is not a module of ours; where a tail call left no frame of it, the last
+** line that ran; else where the builder at work says its model is written; "" if there is none of them. */
 void lt_lua_where(lua_State *L, char *buf, size_t n);
+/* Remember the line a line hook reports. */
+void lt_lua_note_line(lua_State *L, lua_Debug *ar);
 
 /* ---- sandbox.c ---- */
 
@@ -104,5 +108,6 @@ int64_t lt_lua_int(lua_State *L, int index, const char *what);
 /* A userdata that owns t. */
 void lt_lua_push_tensor(lua_State *L, lt_tensor *t);
 lt_tensor *lt_lua_check_tensor(lua_State *L, int index); /* raises when it is not one, or closed */
+bool lt_lua_tensor_is_open(lua_State *L, int index);
 
 #endif

@@ -2,6 +2,7 @@
 ** A library error is a full userdata lt.error holding the struct: fields by name, tostring as a person reads it. Plain
 ** strings keep Lua's own "file:line: message", which is taken apart again on the way out. */
 #include "script/bridge.h"
+#include "script/graph.h"
 
 #include <ctype.h>
 #include <stdarg.h>
@@ -88,6 +89,15 @@ void lt_lua_where(lua_State *L, char *buf, size_t n) {
       snprintf(buf, n, "%s:%d", ar.short_src, ar.currentline);
     return;
   }
+  const lt_builder *b = lt_lua_find_builder(L);
+  snprintf(buf, n, "%s", s->line[0] || !b ? s->line : b->where);
+}
+
+void lt_lua_note_line(lua_State *L, lua_Debug *ar) {
+  lt_script *s = lt_lua_script(L);
+  if (!lua_getinfo(L, "S", ar) || is_ours(s, ar)) return;
+  bool named = ar->source[0] == '@' || ar->source[0] == '=';
+  snprintf(s->line, sizeof s->line, "%s:%d", named ? ar->source + 1 : ar->short_src, ar->currentline);
 }
 
 int lt_lua_raise(lua_State *L, const lt_error *e) {
@@ -130,6 +140,12 @@ static int push_where(lua_State *L) {
   lt_lua_where(L, buf, sizeof buf);
   lua_pushstring(L, buf);
   return 1;
+}
+
+/* lt.forget_line(): code that is not ours has handed control back: its last line is no longer the one at work. */
+static int forget_line(lua_State *L) {
+  lt_lua_script(L)->line[0] = 0;
+  return 0;
 }
 
 /* ---- On the way out ---- */
@@ -175,4 +191,6 @@ void lt_lua_open_error(lua_State *L) {
   lua_setfield(L, -2, "fail");
   lua_pushcfunction(L, push_where);
   lua_setfield(L, -2, "where");
+  lua_pushcfunction(L, forget_line);
+  lua_setfield(L, -2, "forget_line");
 }

@@ -10,19 +10,25 @@
 
 /* ---- The builder at work ---- */
 
-lt_builder *lt_lua_builder(lua_State *L) {
-  lt_script *s = lt_lua_script(L);
-  if (s->builder == LUA_NOREF) lt_lua_fail(L, "no graph is being built: operations are called from layers and losses");
+lt_builder *lt_lua_find_builder(lua_State *L) {
+  const lt_script *s = lt_lua_script(L);
+  if (s->builder == LUA_NOREF) return NULL;
   lua_rawgeti(L, LUA_REGISTRYINDEX, s->builder);
   lt_builder *b = lua_touserdata(L, -1);
   lua_pop(L, 1);
   return b;
 }
 
+lt_builder *lt_lua_builder(lua_State *L) {
+  lt_builder *b = lt_lua_find_builder(L);
+  if (!b) lt_lua_fail(L, "no graph is being built: operations are called from layers and losses");
+  return b;
+}
+
 void lt_lua_mark_line(lua_State *L, lt_builder *b) {
   char where[192];
   lt_lua_where(L, where, sizeof where);
-  lt_graph_set_where(b->g, where[0] ? where : b->where);
+  lt_graph_set_where(b->g, where);
 }
 
 void lt_lua_check_graph(lua_State *L, lt_builder *b) {
@@ -384,7 +390,12 @@ lt_status lt_lua_build(lt_script *s, lt_graph *g, lt_error *e) {
   lua_State *L = s->L;
   int outer = s->builder;
   build_call c = {g, luaL_ref(L, LUA_REGISTRYINDEX)};
+  bool listen = !lua_gethook(L); /* a recipe's watchdog hears lines already; a debugger of a script's keeps its own */
+  s->line[0] = 0;
+  if (listen) lua_sethook(L, lt_lua_note_line, LUA_MASKLINE, 0);
   lt_status st = lt_lua_protect(s, build, &c, e);
+  if (listen) lua_sethook(L, NULL, 0, 0);
+  s->line[0] = 0;
   if (s->builder != outer) { /* the builder outlives its graph: handles may still point at it */
     lua_rawgeti(L, LUA_REGISTRYINDEX, s->builder);
     ((lt_builder *)lua_touserdata(L, -1))->g = NULL;

@@ -18,8 +18,9 @@ typedef struct lt_handle { /* a value, a state or a control of a builder's graph
   int32_t id;
 } lt_handle;
 
-/* The builder at work; raises when there is none. */
+/* The builder at work; raises when there is none (find: NULL). */
 lt_builder *lt_lua_builder(lua_State *L);
+lt_builder *lt_lua_find_builder(lua_State *L);
 /* Set the graph's line from Lua's stack. */
 void lt_lua_mark_line(lua_State *L, lt_builder *b);
 /* Raise the graph's error if it has failed. */

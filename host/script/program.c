@@ -8,7 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define TYPE "lt.program"
+#define TYPE       "lt.program"
+#define MOST_RANKS 4096 /* as on the command line */
 
 typedef struct program {
   lt_session *session; /* NULL: closed */
@@ -90,12 +91,13 @@ static void read_options(lua_State *L, program *p) {
   lt_plan_options *o = &p->options;
   const char *real = lt_lua_opt_text(L, 1, "dtype", "f32");
   if (!lt_dtype_find(real, &p->real)) lt_lua_fail(L, "there is no element type '%s'", real);
-  o->world = (int32_t)lt_lua_opt_int(L, 1, "ranks", 1);
+  int64_t world = lt_lua_opt_int(L, 1, "ranks", 1), units = lt_lua_opt_int(L, 1, "units", 1);
+  o->world = (int32_t)world;
   read_mesh(L, &o->mesh);
   read_order(L, &o->mesh);
   o->shard = (int32_t)lt_lua_opt_int(L, 1, "shard", 0);
   if (o->shard < 0 || o->shard > 3) lt_lua_fail(L, "shard is 0, 1, 2 or 3, not %d", (int)o->shard);
-  o->units = (int32_t)lt_lua_opt_int(L, 1, "units", 1);
+  o->units = (int32_t)units;
   o->budget = lt_lua_opt_int(L, 1, "budget", 0);
   const char *checkpoint = lt_lua_opt_text(L, 1, "checkpoint", "none");
   if (strcmp(checkpoint, "layers") == 0)
@@ -108,8 +110,10 @@ static void read_options(lua_State *L, program *p) {
   o->data.sequences = lt_lua_opt_int(L, 1, "sequences", 1);
   o->data.length = lt_lua_opt_int(L, 1, "length", o->data.tokens);
   o->data.block = lt_lua_opt_int(L, 1, "block", 128);
-  if (o->world < 1) lt_lua_fail(L, "ranks must be at least 1");
-  if (o->units < 0) lt_lua_fail(L, "units must not be negative (0: the plan chooses)");
+  if (world < 1) lt_lua_fail(L, "ranks must be at least 1");
+  if (world > MOST_RANKS) lt_lua_fail(L, "at most %d ranks, not %lld", MOST_RANKS, (long long)world);
+  if (units < 0) lt_lua_fail(L, "units must not be negative (0: the plan chooses)");
+  if (units > INT32_MAX) lt_lua_fail(L, "units are too many: %lld", (long long)units);
   if (o->data.tokens < 0 || o->data.sequences < 0 || o->data.length < 0 || o->data.block < 1)
     lt_lua_fail(L, "tokens, sequences and length must not be negative, block must be at least 1");
 }
@@ -155,10 +159,20 @@ static int program_bind(lua_State *L) {
   return 0;
 }
 
+/* What was bound may have been closed since: its memory is gone. */
+static void check_bound(lua_State *L) {
+  lua_getfenv(L, 1);
+  for (lua_pushnil(L); lua_next(L, -2); lua_pop(L, 1))
+    if (!lt_lua_tensor_is_open(L, lua_gettop(L)))
+      lt_lua_fail(L, "the tensor bound to '%s' is closed", lua_tostring(L, -2));
+  lua_pop(L, 1);
+}
+
 /* p:step(table): one step on all ranks */
 static int program_step(lua_State *L) {
   program *p = check_program(L);
   lt_error e = {0};
+  check_bound(L);
   return raise_if(L, lt_session_step(p->session, lt_lua_check_table(L, 2), &e), &e);
 }
 
@@ -187,6 +201,7 @@ static int program_control(lua_State *L) {
 static int program_output(lua_State *L) {
   program *p = check_program(L);
   const char *name = luaL_checkstring(L, 2);
+  check_bound(L);
   const lt_tensor *t = lt_session_output(p->session, name);
   if (!t) return lt_lua_fail(L, "the graph has no output '%s'", name);
   lt_error e = {0};

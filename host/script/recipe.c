@@ -255,6 +255,25 @@ lt_status lt_recipe_graph(void *context, lt_graph *g, lt_error *e) {
   return st;
 }
 
+typedef struct place_call {
+  const char *key;
+  lt_error *e;
+} place_call;
+
+static int ask_place(lua_State *L) {
+  place_call *c = lua_touserdata(L, 1);
+  push_loader(L, "place");
+  lua_pushstring(L, c->key);
+  lua_call(L, 1, 1);
+  if (lua_isstring(L, -1)) lt_error_where(c->e, "%s", lua_tostring(L, -1));
+  return 0;
+}
+
+void lt_recipe_place(lt_recipe *r, lt_error *e) {
+  place_call c = {e ? e->key : "", e};
+  if (e && e->code && !e->where[0]) (void)lt_lua_protect(r->script, ask_place, &c, NULL);
+}
+
 typedef struct lr_call {
   int64_t step;
   double lr;

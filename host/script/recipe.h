@@ -59,6 +59,9 @@ typedef struct lt_recipe_build {
 } lt_recipe_build;
 lt_status lt_recipe_graph(void *context, lt_graph *g, lt_error *e);
 
+/* Where the key a later pass found fault with is written, if the error has no place yet. */
+void lt_recipe_place(lt_recipe *r, lt_error *e);
+
 /* The learning rate of a step, from 0. */
 lt_status lt_recipe_lr(lt_recipe *r, int64_t step, double *lr, lt_error *e);
 

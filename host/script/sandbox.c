@@ -37,8 +37,11 @@ static double cpu_now(void) {
 }
 
 static void hook(lua_State *L, lua_Debug *ar) {
-  (void)ar;
   lt_script *s = lt_lua_script(L);
+  if (ar->event == LUA_HOOKLINE && !s->expired) {
+    lt_lua_note_line(L, ar);
+    return;
+  }
   if (s->bytes > s->cap / 2 && s->bytes > s->collect_at) {
     lua_gc(L, LUA_GCCOLLECT, 0);
     s->collect_at = s->bytes + s->cap / 16;
@@ -54,10 +57,14 @@ void lt_lua_watch(lt_script *s, const char *what, double cpu_seconds) {
   s->cpu_limit = cpu_seconds;
   s->cpu_end = cpu_now() + cpu_seconds;
   s->expired = false;
-  lua_sethook(s->L, hook, LUA_MASKCOUNT, HOOK_COUNT);
+  s->line[0] = 0;
+  lua_sethook(s->L, hook, LUA_MASKCOUNT | LUA_MASKLINE, HOOK_COUNT);
 }
 
-void lt_lua_unwatch(lt_script *s) { lua_sethook(s->L, NULL, 0, 0); }
+void lt_lua_unwatch(lt_script *s) {
+  lua_sethook(s->L, NULL, 0, 0);
+  s->line[0] = 0;
+}
 
 /* ---- Loading ---- */
 

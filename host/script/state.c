@@ -103,6 +103,7 @@ lt_status lt_lua_call(lt_script *s, int n_arg, int n_result, lt_status code, lt_
     lt_fail(e, code, "Lua ran out of memory%s", s->cap ? " (a recipe may use 256 MiB)" : "");
   else
     lt_lua_error(L, -1, code, e);
+  if (e && !e->where[0] && s->line[0]) lt_error_where(e, "%s", s->line);
   lua_pop(L, 1);
   return e ? e->code : code;
 }

@@ -9,12 +9,14 @@ local context = {}
 local methods = {}
 local meta = { __index = methods, __metatable = "lt.context" }
 
--- options: training (default true); place: the recipe's layout.place.
+-- options: training (default true); place: the recipe's layout.place; recipe: nobody can bind arrays, so feeds are
+-- columns of the step table.
 function context.new(builder, options)
   options = options or {}
   return setmetatable({
     builder = builder,
     training = options.training ~= false,
+    recipe = options.recipe or false,
     residual_scale = 1,
     std = 0.02,
     prefix = "",
@@ -22,6 +24,32 @@ function context.new(builder, options)
     cache = {},
     places = place.new(options.place),
   }, meta)
+end
+
+-- ---- Arguments ----
+
+local function check_name(name, method)
+  if type(name) ~= "string" then
+    core.fail { what = method .. " takes a name first", expected = "a string", got = core.type(name) }
+  end
+end
+
+-- The options given, each a known one.
+local function read_options(options, known, method)
+  if options == nil then return {} end
+  if type(options) ~= "table" then
+    core.fail { what = method .. " takes its options in a table", got = core.type(options) }
+  end
+  for key in pairs(options) do
+    local found = false
+    for _, name in ipairs(known) do found = found or name == key end
+    if not found then
+      local near = type(key) == "string" and core.nearest(key, known)
+      core.fail { what = string.format("%s has no option '%s'", method, tostring(key)),
+        expected = "one of " .. table.concat(known, ", "), hint = near and "did you mean " .. near .. "?" or nil }
+    end
+  end
+  return options
 end
 
 -- ---- Scopes ----
@@ -41,6 +69,8 @@ end
 
 -- ctx:scope(name, fn, …): `name` becomes part of the scope and of the parameters' names.
 function methods.scope(ctx, name, fn, ...)
+  check_name(name, "ctx:scope")
+  if type(fn) ~= "function" then core.fail { what = "ctx:scope takes a name and a function", got = core.type(fn) } end
   local path = ctx.path == "" and name or ctx.path .. "/" .. name
   return inside(ctx, path, ctx.prefix .. name .. ".", fn, ...)
 end
@@ -69,7 +99,8 @@ local tp_dims = { out = 0, ["in"] = 1 }
 -- ctx:param(name, dims [, { init, tp = "out" | "in" | dimension from 0, decay, trainable }]) → its value
 -- An extent is a number, or { number, granule }: the smallest run that must stay together (a head).
 function methods.param(ctx, name, dims, options)
-  options = options or {}
+  check_name(name, "ctx:param")
+  options = read_options(options, { "init", "tp", "decay", "trainable" }, "ctx:param")
   local init, a = read_init(options.init, ctx.std)
   local tp = options.tp or nil
   if type(tp) == "string" then
@@ -88,7 +119,8 @@ end
 
 -- ctx:buffer(name, dims [, { init }]): a state that is no parameter.
 function methods.buffer(ctx, name, dims, options)
-  local init, a = read_init(options and options.init or "zeros", 0)
+  check_name(name, "ctx:buffer")
+  local init, a = read_init(read_options(options, { "init" }, "ctx:buffer").init or "zeros", 0)
   return ctx.builder:read(ctx.builder:state {
     name = ctx.prefix .. name, dims = dims, role = "buffer", init = init, a = a,
   })
@@ -98,7 +130,11 @@ end
 -- tp: "out" (the default), "in", or false: every rank has the whole weight.
 -- residual: the product is added to the residual stream, so its first values are smaller the more layers add to it.
 function methods.linear(ctx, name, x, out, options)
-  options = options or {}
+  check_name(name, "ctx:linear")
+  if core.type(x) ~= "lt.value" then
+    core.fail { what = "ctx:linear takes a value after its name", got = core.type(x) }
+  end
+  options = read_options(options, { "bias", "init", "tp", "granule", "residual" }, "ctx:linear")
   local init = options.init
   if init == nil and options.residual then init = ctx.std * ctx.residual_scale end
   local tp = options.tp == nil and "out" or options.tp
@@ -114,8 +150,13 @@ end
 
 -- ctx:norm(name, x [, { kind = "rmsnorm" | "layernorm", eps }])
 function methods.norm(ctx, name, x, options)
-  options = options or {}
+  check_name(name, "ctx:norm")
+  options = read_options(options, { "kind", "eps" }, "ctx:norm")
   local kind, eps = options.kind or "rmsnorm", options.eps or 1e-5
+  if kind ~= "rmsnorm" and kind ~= "layernorm" then
+    core.fail { what = "there is no norm of this kind", key = "kind", expected = 'one of "rmsnorm", "layernorm"',
+      got = type(kind) == "string" and kind or core.type(kind) }
+  end
   local weight = ctx:param(name .. ".weight", { { x.width, x.granule } }, { init = "ones" })
   if kind == "rmsnorm" then return (op.rmsnorm(x, weight, { eps = eps })) end
   local bias = ctx:param(name .. ".bias", { { x.width, x.granule } }, { init = "zeros" })
@@ -136,12 +177,20 @@ local columns = {
   token = { dtype = "i32" }, label = { dtype = "i32" }, document = { dtype = "i32" }, position = { dtype = "i32" },
   ordinal = { dtype = "i32" }, weight = { dtype = "f32" }, loss_scale = { dtype = "real", tokens = false },
 }
+local column_names = { "token", "label", "document", "position", "ordinal", "weight", "loss_scale" }
 
 -- ctx:feed(name [, { dtype, tokens, d1, d2, d3 }]): a column of the step table, or an array bound by name. Made once,
 -- outside of any layer: it is there before the first.
 function methods.feed(ctx, name, options)
+  check_name(name, "ctx:feed")
   local made = ctx.cache[name]
   if made then return made end
+  if ctx.recipe and not columns[name] then
+    local near = core.nearest(name, column_names)
+    core.fail { what = "the step table has no column '" .. name .. "'",
+      expected = "one of " .. table.concat(column_names, ", "),
+      hint = near and "did you mean " .. near .. "?" or nil }
+  end
   local attributes = { name = name }
   for key, value in pairs(options or columns[name] or {}) do attributes[key] = value end
   made = inside(ctx, "", "", op.feed, attributes)
@@ -184,6 +233,17 @@ function methods.spans(ctx, window, block)
     { block = block, window = window })
   ctx.cache[key] = made
   return made
+end
+
+-- ---- A dot for a colon ----
+
+for name, method in pairs(methods) do
+  methods[name] = function(ctx, ...)
+    if getmetatable(ctx) ~= meta.__metatable then
+      core.fail { what = string.format("ctx:%s is called with a colon", name), got = "ctx." .. name .. "(…)" }
+    end
+    return method(ctx, ...)
+  end
 end
 
 return context

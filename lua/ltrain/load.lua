@@ -12,7 +12,7 @@ local optim = require "ltrain.optim"
 local lr = require "ltrain.lr"
 
 local load = {}
-local settings
+local settings, place
 
 -- ---- --set a.b=c ----
 
@@ -23,21 +23,29 @@ local function value_of(text)
 end
 
 -- Write one value into a copy of the tables on its way: what the recipe shares between keys stays as it was.
-local function with(t, keys, i, value)
+local function with(t, keys, i, value, set)
   local copy = {}
-  for key, x in pairs(type(t) == "table" and t or {}) do copy[key] = x end
+  if t ~= nil and type(t) ~= "table" then
+    core.fail { what = "has no keys of its own", key = table.concat(keys, ".", 1, i - 1), expected = "a table",
+      got = core.tostring(t), where = "--set " .. set }
+  end
+  for key, x in pairs(t or {}) do copy[key] = x end
   local key = tonumber(keys[i]) or keys[i]
-  if i == #keys then copy[key] = value else copy[key] = with(copy[key], keys, i + 1, value) end
+  if i == #keys then copy[key] = value else copy[key] = with(copy[key], keys, i + 1, value, set) end
   return copy
 end
 
 local function apply_sets(given, sets)
   local origin = {}
   for _, set in ipairs(sets) do
-    local path, text = set:match "^([^=]+)=(.*)$"
+    local path, text = set:match "^([^=]*)=(.*)$"
     local keys = {}
     for key in path:gmatch "[^%.]+" do keys[#keys + 1] = key end
-    given = with(given, keys, 1, value_of(text))
+    if #keys == 0 or table.concat(keys, ".") ~= path then
+      core.fail { what = "--set takes KEY=VALUE", expected = "a key like train.steps", got = set,
+        where = "--set " .. set, code = 2 }
+    end
+    given = with(given, keys, 1, value_of(text), set)
     origin[path] = "--set " .. set
   end
   return given, origin
@@ -80,20 +88,28 @@ function load.open(path, args, sets)
     if i > MOST_FAULTS then faults[i] = nil else locate(fault, path, written, origin or {}, given) end
   end
   settings = checked
+  place = function(key)
+    local fault = { key = key }
+    locate(fault, path, written, origin or {}, given)
+    return fault.where
+  end
   return checked, faults
 end
+
+-- Where a key is written that a later pass finds fault with.
+function load.place(key) return place(key) end
 
 -- ---- Building and asking ----
 
 function load.build(builder)
-  local ctx = context.new(builder, { training = true, place = settings.layout.place })
+  local ctx = context.new(builder, { training = true, recipe = true, place = settings.layout.place })
   nn.build(ctx, settings.model)
   ctx.places:check()
   optim.build(ctx, settings.optim)
 end
 
 function load.build_eval(builder)
-  nn.build(context.new(builder, { training = false, place = settings.layout.place }), settings.model)
+  nn.build(context.new(builder, { training = false, recipe = true, place = settings.layout.place }), settings.model)
 end
 
 function load.lr(step) return lr.at(settings.optim.lr, step, settings.train.steps) end

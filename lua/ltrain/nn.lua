@@ -91,12 +91,22 @@ function ffn.gelu(x, ctx, spec)
   return ctx:linear("down_proj", h, x.width, { tp = "in", residual = true, bias = true })
 end
 
+local function form(x)
+  local words = {}
+  for i, n in ipairs(x.shape) do words[i] = tostring(n) end
+  return x.dtype .. "[" .. table.concat(words, ", ") .. "]"
+end
+
 local function feed_forward(x, ctx, spec)
   if type(spec) ~= "function" then return ffn[spec.kind](x, ctx, spec) end
   local y = spec(x, ctx)
   if core.type(y) ~= "lt.value" then
-    core.fail { what = "ffn must return a value", key = "model.ffn", got = core.type(y) }
+    core.fail { what = "ffn must return a value", key = "model.ffn", expected = form(x), got = core.type(y) }
   end
+  if form(y) ~= form(x) then
+    core.fail { what = "ffn must return the shape it was given", key = "model.ffn", expected = form(x), got = form(y) }
+  end
+  core.forget_line()
   return y
 end
 
@@ -183,6 +193,7 @@ function nn.build(ctx, model)
     loss = build_decoder(ctx, model)
   end
   ctx:loss(loss)
+  core.forget_line()
 end
 
 return nn

@@ -18,7 +18,7 @@ end)
 -- An axis of the mesh: a number of ranks, or "auto".
 schema.add_type("axis", function(value, _, path, faults)
   if value == "auto" then return value end
-  return schema.check(value, { "integer", min = 1 }, path, faults)
+  return schema.check(value, { "integer", min = 1, max = 2 ^ 20 }, path, faults)
 end)
 
 schema.add_type("micro_batch", function(value, _, path, faults)
@@ -68,13 +68,17 @@ end)
 
 -- What is recomputed: "none", "layers", or a table with a budget.
 local checkpoint = {
-  mode = { "string", choices = { "none", "layers" }, default = "none", meaning = "the most that may be recomputed" },
-  layers = { "integer", min = 0, meaning = "layers recomputed; default: as few as the budget needs, else all" },
+  mode = { "string", choices = { "none", "layers" },
+    meaning = 'the most that may be recomputed; default: "layers" where a budget or layers are given, else "none"' },
+  layers = { "integer", min = 0, max = 2 ^ 31 - 1,
+    meaning = "layers recomputed; default: as few as the budget needs, else all" },
   budget = { "size", default = 0, meaning = "bytes a rank may use; 0: no limit" },
 }
 schema.add_type("checkpoint", function(value, _, path, faults)
   if type(value) == "string" then value = { mode = value } end
-  return schema.check(value, { "table", fields = checkpoint }, path, faults)
+  local out = schema.check(value, { "table", fields = checkpoint }, path, faults)
+  if out and not out.mode then out.mode = (out.budget ~= 0 or out.layers) and "layers" or "none" end
+  return out
 end)
 
 local axis = { "axis", meaning = 'ranks along this axis, or "auto"' }
@@ -99,7 +103,7 @@ recipe.schema = {
     length = { "length", default = 512, meaning = "tokens a sequence; or { { first step, tokens }, … }" },
   } },
   train = { "table", default = {}, meaning = "the run", fields = {
-    tokens = { "integer", min = 1, default = 8192, meaning = "tokens a step, over all ranks" },
+    tokens = { "integer", min = 1, max = 2 ^ 31 - 1, default = 8192, meaning = "tokens a step, over all ranks" },
     steps = { "integer", min = 0, default = 1000, meaning = "steps of the run" },
     micro_batch = { "micro_batch", default = "auto", meaning = 'sequences a rank works on at once, or "auto"' },
     eval_every = { "integer", min = 0, default = 100, meaning = "steps between evaluations; 0: only at the end" },

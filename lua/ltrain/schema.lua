@@ -96,11 +96,12 @@ end
 -- Bytes: a number, or text like "2 GiB".
 local units = { B = 1, KiB = 2 ^ 10, MiB = 2 ^ 20, GiB = 2 ^ 30, TiB = 2 ^ 40, kB = 1e3, MB = 1e6, GB = 1e9, TB = 1e12 }
 function types.size(value, _, path, faults)
-  if type(value) == "number" and value >= 0 and value % 1 == 0 then return value end
+  local bytes = value
   if type(value) == "string" then
     local number, unit = value:match "^%s*([%d%.]+)%s*(%a+)%s*$"
-    if tonumber(number) and units[unit] then return math.floor(tonumber(number) * units[unit]) end
+    bytes = tonumber(number) and units[unit] and math.floor(tonumber(number) * units[unit])
   end
+  if type(bytes) == "number" and bytes >= 0 and bytes % 1 == 0 and bytes < 2 ^ 53 then return bytes end
   add(faults, path, "is no size", { expected = 'bytes, or text like "2 GiB"', got = show(value) })
 end
 

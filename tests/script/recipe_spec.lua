@@ -78,6 +78,23 @@ describe("a recipe", function()
     local e = refuse(good, {}, { "model.layers=many" })
     assert.same({ "--set model.layers=many", "model.layers", '"many"' }, { e.where, e.key, e.got })
   end)
+  it("refuses a --set that names no key", function()
+    for _, set in ipairs { "=3", ".train=3", "train..steps=3", "train.=3" } do
+      local e = refuse(good, {}, { set })
+      assert.same({ 2, "--set takes KEY=VALUE", "--set " .. set }, { e.code, e.what, e.where })
+    end
+    local e = refuse(changed("  model =", "  seed = 5,\n  model ="), {}, { "seed.x=3" })
+    assert.same({ "--set seed.x=3", "seed", "has no keys of its own" }, { e.where, e.key, e.what })
+  end)
+  it("may recompute layers where it has a budget", function()
+    local function mode(text) return setting(open(changed("  model =", "  checkpoint = " .. text .. ",\n  model =")),
+      "checkpoint.mode") end
+    assert.equal('"none"', setting(open(good), "checkpoint.mode"))
+    assert.equal('"layers"', mode "{ budget = '1 GiB' }")
+    assert.equal('"layers"', mode "{ layers = 1 }")
+    assert.equal('"none"', mode "{ budget = '1 GiB', mode = 'none' }")
+    assert.equal('"layers"', mode "'layers'")
+  end)
   it("says how fast it learns", function()
     local r = open(good)
     assert.near(1e-4, r:lr(0), 1e-12)
@@ -134,7 +151,11 @@ describe("a fault of a recipe", function()
     { "warmup = 10", "warmup = -1", 12, "optim.lr.warmup", "is no such integer", "an integer at least 0", "-1", "" },
     { "steps = 100", "steps = 100 }, lenght = { 1", 13, "lenght", "there is no such key", "", "", "" },
     { "train = \"*.txt\",", "", 3, "data.train", "is missing", "patterns of the files to learn from", "", "" },
-    { "tokens = 256", "tokens = true", 13, "train.tokens", "is no such integer", "an integer at least 1", "true", "" },
+    { "tokens = 256", "tokens = true", 13, "train.tokens", "is no such integer",
+      "an integer at least 1, at most 2147483647", "true", "" },
+    { "tokens = 256", "tokens = 1e15", 13, "train.tokens", "is no such integer", "", "1e+15", "" },
+    { "  model =", "  checkpoint = { budget = 1e300 },\n  model =", 7, "checkpoint.budget", "is no size", "", "1e+300",
+      "" },
     { "tokens = 256", "tokens = 256, micro_batch = 'all'", 13, "train.micro_batch", "is no such integer",
       "an integer at least 1", '"all"', "" },
     { "length = 64", "length = { { 0, 64 }, { 0, 128 } }", 5, "data.length[2][1]",
@@ -147,7 +168,7 @@ describe("a fault of a recipe", function()
     { "  model =", "  checkpoint = 'everything',\n  model =", 7, "checkpoint.mode", "has no such value",
       'one of "none", "layers"', '"everything"', "" },
     { "  model =", "  layout = { mesh = { dp = 'all' } },\n  model =", 7, "layout.mesh.dp", "is no such integer",
-      "an integer at least 1", '"all"', "" },
+      "an integer at least 1, at most 1048576", '"all"', "" },
     { "  model =", "  layout = { place = { ['lm_head.*'] = 'cut' } },\n  model =", 7, "layout.place.lm_head.*",
       "is no placement", '"replicated" or { tp = dimension }', "cut", "" },
     { "optim = lt.optim.adamw {", "optim = lt.optim.adamw { shard = 4,", 12, "optim.shard", "is no such integer",
@@ -184,6 +205,47 @@ return { data = { train = "x" }, model = m, optim = lt.optim.adamw { lr = 1 } }]
     assert.is_false(ok)
     assert.same({ 3, "layer 0/feed-forward" }, { e.code, e.key })
     assert.matches(path .. ":1[12]", e.where)
+  end)
+  describe("in a layer of one's own, returned as it is called,", function()
+    local mistakes = { -- body, what, got: all in line 12, the second of the body
+      { "lt.op.matmul(x, ctx:param('w', { 3, 5 }))",
+        "matmul: dimension 1 of input 1 and dimension 0 of input 2 differ", "f32[tokens, 32] and f32[3, 5]" },
+      { "lt.op.relu(x, { slope = 1 })", "relu has no attribute 'slope'", "" },
+      { "lt.op.softcap(x, { cup = 1 })", "softcap has no attribute 'cup'; did you mean 'cap'?", "" },
+      { "lt.op.relu(3)", "relu: input 1 must be a value, not number", "" },
+      { "lt.op.relu()", "relu takes another number of inputs", "0" },
+      { "ctx:linear('w', x, 31)", "ffn must return the shape it was given", "f32[tokens, 31]" },
+      { "lt.op.cast(x, { dtype = 'f64' })", "ffn must return the shape it was given", "f64[tokens, 32]" },
+      { "lt.op.sum(x)", "ffn must return the shape it was given", "f32[]" },
+      { "ctx.linear('w', x, 32)", "ctx:linear is called with a colon", "ctx.linear(…)" },
+      { "ctx:linear(x, 'w', 32)", "ctx:linear takes a name first", "lt.value" },
+      { "ctx:linear('w', 32)", "ctx:linear takes a value after its name", "number" },
+      { "ctx:linear('w', x, 32, { baias = true })", "ctx:linear has no option 'baias'", "" },
+      { "ctx:norm('w', x, { kind = 'layernrom' })", "there is no norm of this kind", "layernrom" },
+      { "x * ctx:param('w', { 32 }, { inti = 'ones' })", "ctx:param has no option 'inti'", "" },
+      { "x * ctx:feed 'wieght'", "the step table has no column 'wieght'", "" },
+      { "x * ctx:feed('mine', { d1 = 32 })", "the step table has no column 'mine'", "" },
+      { "x * ctx:param('w', { 1e9, 1e9 })",
+        '"model.layers.0.mlp.w" has more elements than can be addressed', "" },
+      { "ctx:scope('inner', x)", "ctx:scope takes a name and a function", "lt.value" },
+      { "error {}", "an error value of type table", "" },
+    }
+    for _, m in ipairs(mistakes) do
+      it("says " .. m[2], function()
+        local r = open(changed("ffn = lt.nn.swiglu { hidden = 48 }",
+          "ffn = function(x, ctx)\n local _ = ctx:linear('before', x, 4)\n return " .. m[1] .. "\n end"))
+        local ok, e = pcall(r.graph, r)
+        assert.is_false(ok)
+        assert.same({ path .. ":12", m[2], m[3] }, { e.where, e.what, e.got })
+      end)
+    end
+    it("and not where the decoder goes on", function()
+      local r = open(changed("ffn = lt.nn.swiglu { hidden = 48 }",
+        "ffn = function(x, ctx)\n local y = ctx:linear('w', x, 32)\n return lt.op.tanh(y)\n end"))
+      assert.matches("tanh%(%%%d+%)  %-%- recipe_spec_recipe%.lua:12\n", r:graph())
+      assert.matches("label_loss%(.-%)  %-%- recipe_spec_recipe%.lua:7\n", r:graph())
+      assert.matches("adamw%(.-%)  %-%- recipe_spec_recipe%.lua:15\n", r:graph())
+    end)
   end)
   it("may be a function that returns no value", function()
     local r = open(changed("lt.nn.swiglu { hidden = 48 }", "function() end"))
