@@ -27,11 +27,10 @@ static const lt_state *state_at(const lt_session *s, int32_t state) { return &lt
 static void move_run(const lt_state_part *p, lt_tensor *whole, const lt_box *box, int64_t start, int64_t n,
                      bool to_whole, lt_box_mode mode) {
   int outer = whole->rank; /* dimensions from it on are one run in the whole */
-  int64_t run = 1, stride = 1;
+  int64_t run = 1;
   while (outer > 0) {
     run *= p->count[--outer];
     if (p->count[outer] != whole->dim[outer]) break;
-    stride *= whole->dim[outer];
   }
   for (int64_t at = 0; at < n;) {
     int64_t row = (start + at) / run, inside = (start + at) % run, take = run - inside < n - at ? run - inside : n - at;

@@ -46,7 +46,7 @@ static lt_dtype real_of(lua_State *L, int n) {
 static lt_value enter(lua_State *L, lt_graph *g, int index) {
   if (lua_isnil(L, index)) return LT_NONE;
   const lt_tensor *t = lt_lua_check_tensor(L, index);
-  char name[16];
+  char name[24];
   lt_dim dim[LT_MAX_RANK];
   snprintf(name, sizeof name, "input %d", index);
   for (int d = 0; d < t->rank; d++) dim[d] = lt_dim_static(g, t->dim[d], 1);
