@@ -22,7 +22,7 @@ static const char help[] =
     "losses,\n"
     "                    gradients and updates agree? what differs first?\n"
     "  --stage NAME      print one stage of the compilation: build, differentiate, place, checkpoint,\n"
-    "                    lower, order, memory, verify (--rank R: whose schedule)\n"
+    "                    lower, order, memory, transfers, verify (--rank R: whose schedule)\n"
     "  --script FILE     run ordinary Lua with `lt` at hand; what follows are its arguments\n"
     "  -e TEXT           run a piece of Lua and print what it returns\n"
     "  --help, --version\n"

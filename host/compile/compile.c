@@ -9,9 +9,9 @@
 
 static const lt_machine default_machine = {.flops = 5e10, .bytes = 1e10, .link = 5e9, .start = 1e-6};
 
-static const char *const stage_names[] = {"build", "differentiate", "place",  "checkpoint", "lower",
-                                          "order", "memory",        "verify", NULL};
-enum { BUILD, DIFFERENTIATE, PLACE, CHECKPOINT, LOWER, ORDER, MEMORY, VERIFY };
+static const char *const stage_names[] = {"build", "differentiate", "place",     "checkpoint", "lower",
+                                          "order", "memory",        "transfers", "verify",     NULL};
+enum { BUILD, DIFFERENTIATE, PLACE, CHECKPOINT, LOWER, ORDER, MEMORY, TRANSFERS, VERIFY };
 
 const char *const *lt_stage_names(void) { return stage_names; }
 
@@ -66,7 +66,7 @@ static lt_status make_schedule(const attempt *a, lt_program *p, int32_t rank, lt
   lt_status status = lt_pass_lower(p->graph, &p->plan, rank, s, e);
   if (!status && a->stage >= ORDER) status = lt_pass_order(*s, e);
   if (!status && a->stage >= MEMORY) status = lt_pass_memory(*s, e);
-  if (!status && a->stage >= MEMORY) status = lt_pass_transfers(p->graph, &p->plan, *s, e);
+  if (!status && a->stage >= TRANSFERS) status = lt_pass_transfers(p->graph, &p->plan, *s, e);
   return status;
 }
 
@@ -259,7 +259,8 @@ static void print_stage(const lt_program *p, int stage, int32_t rank, lt_text *o
     lt_graph_print(p->graph, &p->plan.mesh, out);
     break;
   case LOWER:
-  case ORDER: lt_schedule_print(p->schedule[rank], out); break;
+  case ORDER:
+  case TRANSFERS: lt_schedule_print(p->schedule[rank], out); break;
   case MEMORY: lt_schedule_print_memory(p->schedule[rank], out); break;
   default:
     lt_text_add(out,
@@ -289,7 +290,7 @@ lt_status lt_compile_stage(lt_dtype real, lt_build_fn build, void *context, cons
   while (stage_names[at] && strcmp(stage_names[at], stage)) at++;
   if (!stage_names[at]) {
     lt_fail(e, LT_USAGE, "no such stage: '%s'", stage);
-    lt_error_expected(e, "build, differentiate, place, checkpoint, lower, order, memory or verify");
+    lt_error_expected(e, "build, differentiate, place, checkpoint, lower, order, memory, transfers or verify");
     return LT_USAGE;
   }
   if (rank < 0 || rank >= o->world) return lt_fail(e, LT_USAGE, "rank %d is not in a world of %d", rank, o->world);

@@ -81,7 +81,7 @@ lt_status lt_compile(lt_dtype real, lt_build_fn build, void *context, const lt_p
                      lt_program **out, lt_error *e);
 void lt_program_free(lt_program *p);
 
-/* Print one stage by name: build, differentiate, place, checkpoint, lower, order, memory, verify.
+/* Print one stage by name: build, differentiate, place, checkpoint, lower, order, memory, transfers, verify.
 ** LT_USAGE with the list of names if there is no such stage. */
 lt_status lt_compile_stage(lt_dtype real, lt_build_fn build, void *context, const lt_plan_options *o, const char *stage,
                            int32_t rank, lt_text *out, lt_error *e);

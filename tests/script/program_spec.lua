@@ -145,7 +145,8 @@ describe("a program", function()
   end)
   it("shows every stage", function()
     local p = decoder { ranks = 2, mesh = { dp = 2 } }
-    for _, name in ipairs { "build", "differentiate", "place", "checkpoint", "lower", "order", "memory", "verify" } do
+    for _, name in ipairs { "build", "differentiate", "place", "checkpoint", "lower", "order", "memory",
+      "transfers", "verify" } do
       assert.is_true(#p:stage(name, 1) > 0, name)
     end
     assert.matches("all_reduce", p:stage "place")
