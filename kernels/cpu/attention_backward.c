@@ -3,8 +3,10 @@
 ** (Dao 2023, FlashAttention-2, alg. 2).
 ** Tiles: two sweeps, one over tiles of queries for dq, one over tiles of keys for dk, dv and dbias; each output has one
 ** owner that adds in a fixed order, so nothing is atomic and no bit depends on the threads. The price is that scores
-** are computed twice. Cost: 14 dim operations a pair in a tile that is looked at. */
+** are computed twice. Cost: 14 dim operations a pair in a tile that is looked at. Where there are vectors, heads that
+** fit its tiles go to attention_wide_backward.c. */
 #include "kernels/cpu/attention_tile.h"
+#include "kernels/cpu/attention_wide.h"
 #include "kernels/cpu/exp.h"
 #include "kernels/cpu/loops.h"
 
@@ -109,6 +111,12 @@ static void key_tile(const lt_attention_backward_args *a, const lt_cut *queries,
 void LT_CPU(attention_backward)(const lt_attention_backward_args *a) {
   const lt_cut queries = lt_cut_rows(a->r.rows_q, a->r.block_q), keys = lt_cut_rows(a->r.rows_k, a->r.block_k);
   row_products(a);
+#if LT_VECTOR_BYTES
+  if (a->r.dim <= LT_WIDE_DIM) {
+    lt_attention_wide_backward(a);
+    return;
+  }
+#endif
 #pragma omp parallel
   {
 #pragma omp for schedule(dynamic) nowait

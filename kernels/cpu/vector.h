@@ -36,8 +36,18 @@ typedef real lt_vector_any __attribute__((vector_size(LT_VECTOR_BYTES), aligned(
 #define LT_ALWAYS_INLINE static inline __attribute__((always_inline))
 #define LT_UNROLL        _Pragma("GCC unroll 64")
 
+/* What a comparison gives: all bits of an element set, or none. */
+#if LT_IS_F32
+typedef int32_t lt_mask __attribute__((vector_size(LT_VECTOR_BYTES)));
+#else
+typedef int64_t lt_mask __attribute__((vector_size(LT_VECTOR_BYTES)));
+#endif
+
 LT_ALWAYS_INLINE lt_vector lt_load(const real *p) { return *(const lt_vector_any *)p; }
 LT_ALWAYS_INLINE void lt_store(real *p, lt_vector x) { *(lt_vector_any *)p = x; }
+
+/* x where the mask is set, else 0. */
+LT_ALWAYS_INLINE lt_vector lt_vector_where(lt_mask mask, lt_vector x) { return (lt_vector)((lt_mask)x & mask); }
 
 /* ---- By element: the larger, b where a is NaN; e^x ---- */
 

@@ -67,6 +67,22 @@ static void check_shapes(lt_dtype t) {
                            .size = 1});
 }
 
+/* Many tiles: several groups of them meet in rounds, tasks take several tiles of queries. */
+static void check_many_tiles(lt_dtype t) {
+  check_shape(t, (shape){.rows_q = 430, .rows_k = 460, .heads = 3, .kv_heads = 1, .dim = 64, .block = 64, .size = 1});
+  check_shape(t, (shape){.rows_q = 390,
+                         .rows_k = 390,
+                         .heads = 2,
+                         .kv_heads = 2,
+                         .dim = 128,
+                         .block = 128,
+                         .window = 150,
+                         .packed = 1,
+                         .size = 1});
+  check_shape(
+      t, (shape){.rows_q = 139, .rows_k = 145, .heads = 2, .kv_heads = 1, .dim = 3, .block = 1, .bias = 1, .size = 1});
+}
+
 /* ---- Order ---- */
 
 static array gathered(array a, int64_t width, int64_t n, int64_t step) {
@@ -269,6 +285,7 @@ static void check_blind(lt_dtype t) {
 int main(void) {
   for (int i = 0; i < COUNT(reals); i++) {
     check_shapes(reals[i]);
+    check_many_tiles(reals[i]);
     check_order(reals[i]);
     check_carries(reals[i]);
     check_large(reals[i]);
