@@ -121,6 +121,7 @@ static void multiply_odd(operand left, int64_t m, int64_t dim, int64_t k, const 
                          real *c) {
   const int64_t step_i = left == BY_COLUMNS ? 1 : LT_SIDE_LD, step_l = left == BY_COLUMNS ? LT_SIDE_LD : 1;
   lt_wide clean;
+  memset(&clean, 0, sizeof clean); /* only what comes next is read; gcc does not see it */
   for (int64_t l = 0; l < k; l++)
     for (int64_t d = 0; d < lt_whole_strips(dim); d++)
       clean.at[l * LT_WIDE_LD + d] = isfinite(b[l * LT_WIDE_LD + d]) ? b[l * LT_WIDE_LD + d] : 0;
