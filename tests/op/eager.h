@@ -33,7 +33,8 @@ typedef struct eager {
   uint64_t seed;
   int64_t step;
   bool first_unit;
-  struct { /* values handed on, by name */
+  const int64_t *split; /* tokens of each part where dp and sp cut them; NULL: as even as they go */
+  struct {              /* values handed on, by name */
     const char *name;
     void *data;
     size_t bytes;
@@ -354,6 +355,16 @@ static inline void eager_move(const lt_operand *whole, const lt_operand *part, c
   }
 }
 
+/* The same of a dimension of a value: tokens on dp and sp lie as they were dealt. */
+static inline int64_t eager_cut_dim(const eager *e, const lt_dim *d, int64_t n, int parts, int part, lt_axis axis,
+                                    int64_t *first) {
+  if (!e->split || d->dist != LT_DIST_TOKENS || axis == LT_TP || !e->tokens)
+    return eager_cut(n, d->granule, parts, part, first);
+  *first = 0;
+  for (int p = 0; p < part; p++) *first += e->split[p] * (n / e->tokens);
+  return e->split[part] * (n / e->tokens);
+}
+
 static inline bool eager_has_label(const int8_t *label_of, int rank, int label) {
   for (int d = 0; d < rank; d++)
     if (label_of[d] == label) return true;
@@ -369,8 +380,8 @@ static inline void eager_part(eager *e, lt_value v, const lt_operand *whole, con
   for (int d = 0; d < whole->rank; d++) {
     const lt_dim *dim = &e->g->value.at[v].dim[d];
     if (label_of[d] != label) continue;
-    o->dim[d] = eager_cut(whole->dim[d], dim->granule, parts, part, &start[d]);
-    o->first[d] = dim->dist == LT_DIST_TOKENS && axis != LT_TP ? 0 : start[d];
+    o->dim[d] = eager_cut_dim(e, dim, whole->dim[d], parts, part, axis, &start[d]);
+    o->first[d] = start[d];
   }
   o->data = eager_poison(eager_bytes(o));
   if (filled) eager_move(whole, o, start, false);
