@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+#define MOST_CHANGES (4 * LT_AXES) /* of one conversion: every axis joined and cut again is half of them */
+
 static double value_bytes(const lt_graph *g, lt_value v) {
   const lt_value_info *i = &g->value.at[v];
   double n = (double)lt_dtype_bytes(i->dtype);
@@ -277,7 +279,8 @@ lt_value lt_convert(lt_placer *p, lt_value v, const lt_placement *want) {
     g->scope = maker->scope;
     g->where = maker->where;
   }
-  while (x != LT_NONE && memcmp(&g->value.at[x].place, want, sizeof *want)) x = change(p, x, want);
+  for (int steps = 0; x != LT_NONE && memcmp(&g->value.at[x].place, want, sizeof *want); steps++)
+    x = steps < MOST_CHANGES ? change(p, x, want) : lt_graph_fail(g, "no way leads from one placement to another");
   g->scope = scope;
   g->where = where;
   if (x == LT_NONE) return x;

@@ -49,6 +49,13 @@ describe("the work", function()
     assert.is_true(rest < 0.6)
     assert.is_true(states < 0.5)
   end)
+  it("moves over tp exactly what its scheme needs", function()
+    local sent, needed, placed = decoders.tensor_traffic(20)
+    assert.same({ needed, needed }, sent)
+    local forward = placed:match "\nforward.-\nbackward"
+    assert.matches("tp:S0 = add(", forward, 1, true)
+    assert.not_matches("P%(sum%) = add%(", forward) -- the residual stream is never a part of a sum
+  end)
   it("moves bytes between all ranks", function()
     for _, mesh in ipairs { { dp = 3 }, { sp = 3 }, { tp = 3 } } do
       local _, traffic = decoders.check(m, { mesh = mesh })

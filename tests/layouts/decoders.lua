@@ -97,6 +97,30 @@ function decoders.run(m, layout)
   return got, memory, traffic
 end
 
+-- A model of two layers without dropout on one sequence of `tokens` tokens, tp 2: bytes a rank sends in a step, and
+-- what Megatron's scheme with rows between the blocks needs: a gather before and a scatter after each block, both ways;
+-- and the graph as it was placed.
+function decoders.tensor_traffic(tokens)
+  local m = model { heads = 4, kv_heads = 2, ffn = lt.nn.swiglu { hidden = 32 }, attention = {} }
+  local p = lt.program {
+    dtype = "f64", ranks = 2, mesh = { tp = 2 }, tokens = tokens, sequences = 1, length = tokens,
+    build = function(ctx)
+      lt.nn.build(ctx, m)
+      lt.optim.build(ctx, update(0))
+    end,
+  }
+  p:step(table_of(1, tokens, 4))
+  local sent, placed = {}, p:stage "place"
+  for rank, t in ipairs(p:traffic()) do sent[rank] = t.sent end
+  p:close()
+  local stream, blocks = tokens * WIDTH / 2, 2 * m.layers
+  -- table, blocks, head, (lse, logit), loss
+  local forward = stream + 2 * blocks * stream + stream + 2 * tokens / 2 + 1
+  local backward = tokens / 2 + stream + 2 * blocks * stream + stream -- lse again, head, blocks, table
+  local update_ = (blocks + 1) * WIDTH + 1 -- gradients of norms, the norm of all
+  return sent, 8 * (forward + backward + update_), placed
+end
+
 -- Bytes of the largest rank of a layout planned for 12 sequences of 80 tokens: { states, rest }
 function decoders.plan(m, layout)
   local p = lt.program {
