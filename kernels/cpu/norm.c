@@ -101,28 +101,28 @@ void LT_CPU(rmsnorm_backward)(const lt_rmsnorm_backward_args *a) {
   add_parts(work, parts, width, a->dweight, width);
 }
 
-/* What the gradient of a row needs summed: x - mean (what rounding the stored mean lost), g, and g (x - mean). */
-typedef struct layernorm_sums {
-  double lost[LT_LANES], g[LT_LANES], gh[LT_LANES];
-} layernorm_sums;
-
-static inline void layernorm_add(layernorm_sums *s, int lane, real x, real weight, real dy, real mean) {
-  double d = (double)(x - mean), g = (double)(dy * weight);
-  s->lost[lane] += d;
-  s->g[lane] += g;
-  s->gh[lane] += g * d;
-}
-
 static void layernorm_row(const real *x, const real *weight, const real *dy, real mean, real rstd, int64_t width,
                           real *dx, real *dweight, real *dbias) {
-  layernorm_sums s = {{0}, {0}, {0}};
+  /* Summed: x - mean (what rounding the stored mean lost), g, and g (x - mean). */
+  double lost_lane[LT_LANES] = {0}, g_lane[LT_LANES] = {0}, gh_lane[LT_LANES] = {0};
   int64_t i = 0;
   for (; i + LT_LANES <= width; i += LT_LANES) {
-    for (int l = 0; l < LT_LANES; l++) layernorm_add(&s, l, x[i + l], weight[i + l], dy[i + l], mean);
+    double d[LT_LANES], v[LT_LANES];
+    for (int l = 0; l < LT_LANES; l++) d[l] = (double)(x[i + l] - mean);
+    for (int l = 0; l < LT_LANES; l++) v[l] = (double)(dy[i + l] * weight[i + l]);
+    for (int l = 0; l < LT_LANES; l++) lost_lane[l] += d[l];
+    for (int l = 0; l < LT_LANES; l++) g_lane[l] += v[l];
+    for (int l = 0; l < LT_LANES; l++) gh_lane[l] += v[l] * d[l];
   }
-  for (int l = 0; i < width; i++, l++) layernorm_add(&s, l, x[i], weight[i], dy[i], mean);
+  for (int l = 0; i < width; i++, l++) {
+    const double d = (double)(x[i] - mean), v = (double)(dy[i] * weight[i]);
+    lost_lane[l] += d;
+    g_lane[l] += v;
+    gh_lane[l] += v * d;
+  }
 
-  const double n = (double)width, lost = lt_lanes_add(s.lost) / n, g = lt_lanes_add(s.g), gh = lt_lanes_add(s.gh);
+  const double n = (double)width, lost = lt_lanes_add(lost_lane) / n, g = lt_lanes_add(g_lane),
+               gh = lt_lanes_add(gh_lane);
   const real shift = (real)lost, mean_g = (real)(g / n), mean_gh = (real)((gh - lost * g) * (double)rstd / n);
 #pragma omp simd
   for (int64_t c = 0; c < width; c++) {

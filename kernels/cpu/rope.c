@@ -4,6 +4,7 @@
 ** Tiles: PAIRS frequencies at a time, then rows over threads. Cost: a sine and a cosine in double for a row and pair,
 ** shared by the heads; 6 operations and 4 elements moved for a head and pair. */
 #include "kernels/cpu/loops.h"
+#include "kernels/cpu/transcend.h"
 
 #include <math.h>
 
@@ -33,10 +34,20 @@ static double frequency(const lt_rope_args *a, int64_t i) {
 static void turn_row(const lt_rope_args *a, int64_t row, const double *freq, int64_t first, int64_t count,
                      double length) {
   real cosine[PAIRS], sine[PAIRS];
-  for (int64_t i = 0; i < count; i++) {
-    double angle = (double)a->position[row] * freq[i];
-    cosine[i] = (real)(cos(angle) * length);
-    sine[i] = (real)((a->inverse ? -sin(angle) : sin(angle)) * length);
+  const double position = (double)a->position[row], turn = a->inverse ? -length : length;
+  if (fabs(position) * freq[0] < LT_TURN_MOST) { /* the first frequency is the largest */
+#pragma omp simd
+    for (int64_t i = 0; i < count; i++) {
+      double s, c;
+      lt_sine_cosine(position * freq[i], &s, &c);
+      cosine[i] = (real)(c * length);
+      sine[i] = (real)(s * turn);
+    }
+  } else {
+    for (int64_t i = 0; i < count; i++) {
+      cosine[i] = (real)(cos(position * freq[i]) * length);
+      sine[i] = (real)(sin(position * freq[i]) * turn);
+    }
   }
   for (int64_t h = 0; h < a->heads; h++) {
     int64_t at = (row * a->heads + h) * a->dim + first;

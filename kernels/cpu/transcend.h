@@ -1,5 +1,6 @@
 /* transcend.h: tanh, sigmoid, logarithm and square root of `real`, as inline functions for loops.
 ** All but the logarithm, a libm call, are free of branches, so that they vectorise, and within 3 ulp. NaN stays NaN.
+** Sine and cosine, in double whatever `real` is: for angles below LT_TURN_MOST.
 ** tanh: near zero the approximations of Moshier's Cephes library (tanhf, tanh), beyond them 1 - 2 / (e^2x + 1). */
 #ifndef LT_KERNELS_CPU_TRANSCEND_H
 #define LT_KERNELS_CPU_TRANSCEND_H
@@ -48,5 +49,36 @@ static inline real lt_tanh(real x) {
 
 /* 1 / (1 + e^-x): full relative accuracy on both sides, as the sum never cancels. */
 static inline real lt_sigmoid(real x) { return (real)1 / ((real)1 + lt_exp(-x)); }
+
+#define LT_TURN_MOST 1e6
+
+/* sin x and cos x of |x| < LT_TURN_MOST: x = n pi/2 + r in three parts of pi/2, of which the first two times n are exact
+** (Cody & Waite), and the polynomials of Moshier's Cephes library (sin, cos) for |r| <= pi/4. */
+static inline void lt_sine_cosine(double x, double *sine, double *cosine) {
+  const double magic = 6755399441055744.0; /* adding it rounds to an integer, which lies in the low bits */
+  const double turns = x * 6.36619772367581343076e-01 + magic, n = turns - magic;
+  double r = x - n * 1.57079632673412561417e+00;
+  r -= n * 6.07710050630396597660e-11;
+  r -= n * 2.02226624879595063154e-21;
+  const double z = r * r;
+  double s = 1.58962301576546568060e-10, c = -1.13585365213876817300e-11;
+  s = s * z - 2.50507477628578072866e-8;
+  s = s * z + 2.75573136213857245213e-6;
+  s = s * z - 1.98412698295895385996e-4;
+  s = s * z + 8.33333333332211858878e-3;
+  s = s * z - 1.66666666666666307295e-1;
+  c = c * z + 2.08757008419747316778e-9;
+  c = c * z - 2.75573141792967388112e-7;
+  c = c * z + 2.48015872888517045348e-5;
+  c = c * z - 1.38888888888730564116e-3;
+  c = c * z + 4.16666666666665929218e-2;
+  s = r + r * z * s;
+  c = 1 - 0.5 * z + z * z * c;
+  uint64_t quarter;
+  memcpy(&quarter, &turns, sizeof quarter);
+  const double a = quarter & 1 ? c : s, b = quarter & 1 ? s : c;
+  *sine = quarter & 2 ? -a : a;
+  *cosine = (quarter + 1) & 2 ? -b : b;
+}
 
 #endif

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #define ROUNDS_MOST 101
 #define TRIAD       (8 << 20) /* elements an array: 96 MiB in all, beyond every cache */
@@ -32,9 +33,12 @@ static void die(const char *what, const char *which) {
 }
 
 void *bench_array(size_t bytes) {
-  const size_t whole = (bytes + 63) / 64 * 64 + 64;
-  void *p = aligned_alloc(64, whole);
+  const size_t huge = 2 << 20, edge = bytes >= huge ? huge : 64, whole = (bytes + 64 + edge - 1) / edge * edge;
+  void *p = aligned_alloc(edge, whole);
   if (!p) die("out of memory", "");
+#ifdef MADV_HUGEPAGE
+  if (edge == huge) (void)madvise(p, whole, MADV_HUGEPAGE); /* as the arena's pages are */
+#endif
   memset(p, 0, whole);
   return p;
 }
