@@ -1,6 +1,7 @@
 /* main.c: the command: reads the options, does what they ask, turns the outcome into an exit status.
 ** The only place that prints errors and the only one that decides to end the process. */
 #include "cli/cli.h"
+#include "kernels/kernels.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -78,7 +79,9 @@ int main(int argc, char **argv) {
   lt_error e = {0};
   wait_without_spinning(argv);
   signal(SIGPIPE, SIG_DFL);
+  const lt_device *device = NULL; /* asked for once here: a wrong LTRAIN_ISA is an error, whatever the command */
   lt_status st = cli_read(argc, argv, &o, &e);
+  if (st == LT_OK) st = lt_device_cpu_isa(NULL, &device, &e);
   int status = st;
   if (st != LT_OK)
     refuse(&o, &e);

@@ -10,8 +10,8 @@
 #include <stdint.h>
 
 #define LT_FORK_MIN  32768 /* elements below which a loop stays on the calling thread: a fork costs about as much */
-#define LT_LANES     8
-#define LT_COLUMNS   128 /* columns whose sums down a matrix are kept at a time */
+#define LT_LANES     16    /* two vectors of the widest kind: one addition need not wait for the last */
+#define LT_COLUMNS   128   /* columns whose sums down a matrix are kept at a time */
 
 #define LT_PRAGMA(x) _Pragma(#x)
 
@@ -21,8 +21,13 @@
 /* Before a loop over rows or blocks; `work` is the elements of the whole loop. */
 #define LT_ROWS(work) LT_PRAGMA(omp parallel for schedule(static) if ((work) >= LT_FORK_MIN))
 
+/* The lanes by halves: each onto the one half of them away. */
 static inline double lt_lanes_add(const double lane[LT_LANES]) {
-  return ((lane[0] + lane[1]) + (lane[2] + lane[3])) + ((lane[4] + lane[5]) + (lane[6] + lane[7]));
+  double sum[LT_LANES / 2];
+  for (int l = 0; l < LT_LANES / 2; l++) sum[l] = lane[l] + lane[l + LT_LANES / 2];
+  for (int n = LT_LANES / 4; n > 0; n /= 2)
+    for (int l = 0; l < n; l++) sum[l] += sum[l + n];
+  return sum[0];
 }
 
 static inline double lt_sum(const real *x, int64_t n) {

@@ -101,28 +101,32 @@ void LT_CPU(rmsnorm_backward)(const lt_rmsnorm_backward_args *a) {
   add_parts(work, parts, width, a->dweight, width);
 }
 
+/* The sum of x - mean: what rounding the stored mean lost. */
+static double sum_about(const real *x, real mean, int64_t n) {
+  double lane[LT_LANES] = {0};
+  int64_t i = 0;
+  for (; i + LT_LANES <= n; i += LT_LANES) {
+    for (int l = 0; l < LT_LANES; l++) lane[l] += (double)(x[i + l] - mean);
+  }
+  for (int l = 0; i < n; i++, l++) lane[l] += (double)(x[i] - mean);
+  return lt_lanes_add(lane);
+}
+
+/* The sum of y weight (x - mean). */
+static double dot_about(const real *y, const real *weight, const real *x, real mean, int64_t n) {
+  double lane[LT_LANES] = {0};
+  int64_t i = 0;
+  for (; i + LT_LANES <= n; i += LT_LANES) {
+    for (int l = 0; l < LT_LANES; l++) lane[l] += (double)(y[i + l] * weight[i + l]) * (double)(x[i + l] - mean);
+  }
+  for (int l = 0; i < n; i++, l++) lane[l] += (double)(y[i] * weight[i]) * (double)(x[i] - mean);
+  return lt_lanes_add(lane);
+}
+
 static void layernorm_row(const real *x, const real *weight, const real *dy, real mean, real rstd, int64_t width,
                           real *dx, real *dweight, real *dbias) {
-  /* Summed: x - mean (what rounding the stored mean lost), g, and g (x - mean). */
-  double lost_lane[LT_LANES] = {0}, g_lane[LT_LANES] = {0}, gh_lane[LT_LANES] = {0};
-  int64_t i = 0;
-  for (; i + LT_LANES <= width; i += LT_LANES) {
-    double d[LT_LANES], v[LT_LANES];
-    for (int l = 0; l < LT_LANES; l++) d[l] = (double)(x[i + l] - mean);
-    for (int l = 0; l < LT_LANES; l++) v[l] = (double)(dy[i + l] * weight[i + l]);
-    for (int l = 0; l < LT_LANES; l++) lost_lane[l] += d[l];
-    for (int l = 0; l < LT_LANES; l++) g_lane[l] += v[l];
-    for (int l = 0; l < LT_LANES; l++) gh_lane[l] += v[l] * d[l];
-  }
-  for (int l = 0; i < width; i++, l++) {
-    const double d = (double)(x[i] - mean), v = (double)(dy[i] * weight[i]);
-    lost_lane[l] += d;
-    g_lane[l] += v;
-    gh_lane[l] += v * d;
-  }
-
-  const double n = (double)width, lost = lt_lanes_add(lost_lane) / n, g = lt_lanes_add(g_lane),
-               gh = lt_lanes_add(gh_lane);
+  const double n = (double)width, lost = sum_about(x, mean, width) / n, g = lt_dot(dy, weight, width),
+               gh = dot_about(dy, weight, x, mean, width);
   const real shift = (real)lost, mean_g = (real)(g / n), mean_gh = (real)((gh - lost * g) * (double)rstd / n);
 #pragma omp simd
   for (int64_t c = 0; c < width; c++) {
