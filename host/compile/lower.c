@@ -308,10 +308,21 @@ static void lower_units(lowering *l) {
   lower_phase(l, LT_UPDATE, 0, true);
 }
 
+/* Values of all units together: items and operands are numbered in 32 bits, and no machine holds a longer schedule. */
+#define MOST_VALUES ((int64_t)1 << 27)
+
+static lt_status fail_units(const lt_plan *plan, lt_error *e) {
+  lt_fail(e, LT_RECIPE, "a step of %d units is a longer schedule than can be held", (int)plan->units);
+  lt_error_key(e, "train.micro_batch");
+  lt_error_hint(e, "larger micro-batches, or fewer tokens a step");
+  return LT_RECIPE;
+}
+
 lt_status lt_pass_lower(lt_graph *g, const lt_plan *plan, int32_t rank, lt_schedule **out, lt_error *e) {
   lowering l = {.g = g, .plan = plan, .n_value = g->value.n};
   size_t n = (size_t)(plan->units + 1) * (size_t)(g->value.n ? g->value.n : 1);
   *out = NULL;
+  if (g->value.n > MOST_VALUES / ((int64_t)plan->units + 1)) return fail_units(plan, e);
   l.s = calloc(1, sizeof *l.s);
   l.buffer = malloc(n * sizeof *l.buffer);
   if (!l.s || !l.buffer) goto memory;

@@ -83,10 +83,10 @@ static int64_t best_fit(const planner *p, const int32_t *placed, int64_t n, cons
   return best >= 0 ? best : end;
 }
 
-static lt_status place_spans(planner *p, int64_t *peak, lt_error *e) {
+/* Where much lives at once, as in one unit of many layers: all placed spans by offset, looked through for each. */
+static lt_status place_among_all(planner *p, lt_error *e) {
   int32_t *placed = malloc(sizeof *placed * (size_t)(p->n ? p->n : 1));
   if (!placed) return lt_fail_memory(e, sizeof *placed * (size_t)p->n, "the memory pass");
-  qsort(p->span, (size_t)p->n, sizeof *p->span, by_size);
   for (int64_t i = 0; i < p->n; i++) {
     span *x = &p->span[i];
     x->offset = best_fit(p, placed, i, x);
@@ -94,10 +94,106 @@ static lt_status place_spans(planner *p, int64_t *peak, lt_error *e) {
     while (at > 0 && p->span[placed[at - 1]].offset > x->offset) at--;
     memmove(placed + at + 1, placed + at, sizeof *placed * (size_t)(i - at));
     placed[at] = (int32_t)i;
-    if (x->offset + x->bytes > *peak) *peak = x->offset + x->bytes;
   }
   free(placed);
   return LT_OK;
+}
+
+/* ---- Where little of the whole lives at once, as in many units ---- */
+
+typedef struct entry { /* of a list */
+  int32_t span, next;
+} entry;
+
+typedef struct calendar { /* placed spans by time */
+  int64_t leaves;         /* a power of two above the items */
+  int32_t *starting;      /* [leaves]: list of those that start at an item */
+  int32_t *covering;      /* [2 leaves]: list of those that cover a node of the tree over items, but not its parent */
+  LT_VEC(entry) entry;
+  LT_VEC(int32_t) found;
+} calendar;
+
+static bool add_to(calendar *c, int32_t *list, int32_t span_index) {
+  entry *x = lt_vec_push(&c->entry);
+  if (!x) return false;
+  *x = (entry){span_index, *list};
+  *list = (int32_t)(c->entry.n - 1);
+  return true;
+}
+
+static bool note(calendar *c, const span *x, int32_t span_index) {
+  bool ok = add_to(c, &c->starting[x->from], span_index);
+  for (int64_t lo = x->from + c->leaves, hi = x->to + c->leaves; ok && lo < hi; lo /= 2, hi /= 2) {
+    if (lo & 1) ok = add_to(c, &c->covering[lo++], span_index);
+    if (ok && hi & 1) ok = add_to(c, &c->covering[--hi], span_index);
+  }
+  return ok;
+}
+
+static bool find_in(calendar *c, int32_t list) {
+  for (; list != LT_NONE; list = c->entry.at[list].next) {
+    int32_t *slot = lt_vec_push(&c->found);
+    if (!slot) return false;
+    *slot = c->entry.at[list].span;
+  }
+  return true;
+}
+
+/* All that live with x: those there when it starts, and those that start while it lives. */
+static bool find_with(calendar *c, const span *x) {
+  bool ok = true;
+  c->found.n = 0;
+  for (int64_t at = x->from + c->leaves; ok && at > 0; at /= 2) ok = find_in(c, c->covering[at]);
+  for (int32_t i = x->from + 1; ok && i < x->to; i++) ok = find_in(c, c->starting[i]);
+  return ok;
+}
+
+/* Of those at one offset any may come first: only how far they reach counts. */
+static void sort_by_offset(const planner *p, int32_t *list, int64_t n) {
+  for (int64_t gap = n / 2; gap > 0; gap = gap == 2 ? 1 : gap * 5 / 11)
+    for (int64_t i = gap; i < n; i++) {
+      int32_t x = list[i];
+      int64_t at = i;
+      for (; at >= gap && p->span[list[at - gap]].offset > p->span[x].offset; at -= gap) list[at] = list[at - gap];
+      list[at] = x;
+    }
+}
+
+static lt_status place_by_calendar(planner *p, lt_error *e) {
+  calendar c = {.leaves = 1};
+  bool ok = true;
+  while (c.leaves <= p->s->item.n) c.leaves *= 2;
+  c.starting = malloc(sizeof *c.starting * (size_t)c.leaves);
+  c.covering = malloc(sizeof *c.covering * (size_t)c.leaves * 2);
+  ok = c.starting && c.covering;
+  if (ok) memset(c.starting, 0xff, sizeof *c.starting * (size_t)c.leaves); /* all LT_NONE */
+  if (ok) memset(c.covering, 0xff, sizeof *c.covering * (size_t)c.leaves * 2);
+  for (int64_t i = 0; i < p->n && ok; i++) {
+    ok = find_with(&c, &p->span[i]);
+    if (!ok) break;
+    sort_by_offset(p, c.found.at, c.found.n);
+    p->span[i].offset = best_fit(p, c.found.at, c.found.n, &p->span[i]);
+    ok = note(&c, &p->span[i], (int32_t)i);
+  }
+  free(c.starting);
+  free(c.covering);
+  lt_vec_free(&c.entry);
+  lt_vec_free(&c.found);
+  return ok ? LT_OK : lt_fail_memory(e, sizeof(entry) * (size_t)p->n, "the memory pass");
+}
+
+#define CROWDED 32 /* looking at all costs less than finding and sorting more than one in so many of them */
+
+/* Both ways give the same offsets. */
+static lt_status place_spans(planner *p, int64_t *peak, lt_error *e) {
+  int64_t lives = 0;
+  if (p->n) qsort(p->span, (size_t)p->n, sizeof *p->span, by_size);
+  for (int64_t i = 0; i < p->n; i++) lives += p->span[i].to - p->span[i].from;
+  bool crowded = lives / (p->s->item.n + 1) >= p->n / CROWDED;
+  lt_status status = crowded ? place_among_all(p, e) : place_by_calendar(p, e);
+  for (int64_t i = 0; i < p->n && !status; i++)
+    if (p->span[i].offset + p->span[i].bytes > *peak) *peak = p->span[i].offset + p->span[i].bytes;
+  return status;
 }
 
 /* The most bytes alive at once, whatever the offsets: no plan can be smaller. */

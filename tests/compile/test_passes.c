@@ -280,7 +280,23 @@ static void test_many_sequences(void) {
   lt_program_free(p);
 }
 
+/* Memory is reused from unit to unit, so the peak is that of a few; and thousands of units are planned in no time. */
+static void test_many_units(void) {
+  lt_net net = {.width = 4, .hidden = 12, .layers = 2, .update = true};
+  int64_t peak[2];
+  for (int i = 0; i < 2; i++) {
+    lt_plan_options o = net_options(1, 1, i ? 4096 : 8, i ? 4096 : 8, 3);
+    lt_program *p = compile(&net, &o);
+    if (!p) return;
+    CHECK_INT(p->plan.units, o.units);
+    peak[i] = p->plan.peak;
+    lt_program_free(p);
+  }
+  CHECK_INT(peak[0], peak[1]);
+}
+
 int main(void) {
+  test_many_units();
   test_stages_of_the_plan();
   test_many_sequences();
   test_differentiate();

@@ -196,6 +196,7 @@ describe("a program", function()
   it("bounds what it is asked for", function()
     assert.error_matches(function() decoder { ranks = 2 ^ 33 + 1 } end, "at most 4096 ranks")
     assert.error_matches(function() decoder { units = 2 ^ 40 } end, "units are too many")
+    assert.error_matches(function() decoder { units = 1e9 } end, "longer schedule than can be held")
     lt.program({ tokens = 4, build = function() end }):close() -- nothing at all is nothing wrong
   end)
   it("can be thrown away", function()
