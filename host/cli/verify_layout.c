@@ -21,6 +21,7 @@ typedef struct verification {
   lt_reader *reader;
   lt_step_table *table;
   lt_agree *agree;
+  lt_recipe_build build; /* what `agree` builds from again for every layout */
   int32_t layouts, disagree;
   LT_VEC(lt_agree_tensor) worst; /* by parameter, of all layouts */
 } verification;
@@ -45,13 +46,13 @@ static lt_status read_step(verification *v, lt_error *e) {
 
 static lt_status run_alone(verification *v, lt_error *e) {
   const lt_recipe_settings *s = v->s;
-  lt_recipe_build build = {v->recipe, true};
   int64_t longest = 0;
   for (int64_t i = 0; i < v->table->sequences; i++)
     if (v->table->start[i + 1] - v->table->start[i] > longest) longest = v->table->start[i + 1] - v->table->start[i];
   int64_t block = longest / 8 > 0 ? longest / 8 : 1;
+  v->build = (lt_recipe_build){v->recipe, true};
   const lt_agree_options o = {.build = lt_recipe_graph,
-                              .context = &build,
+                              .context = &v->build,
                               .plan = {.checkpoint = s->checkpoint,
                                        .layers = s->layers,
                                        .data = {.tokens = v->table->tokens,
