@@ -170,11 +170,6 @@ void lt_lua_error(lua_State *L, int index, lt_status code, lt_error *e) {
     return;
   }
   const char *s = lua_tostring(L, index);
-  if (!s && luaL_callmeta(L, index, "__tostring")) {
-    lt_fail(e, code, "%s", lua_tostring(L, -1));
-    lua_pop(L, 1);
-    return;
-  }
   if (!s) {
     lt_fail(e, code, "an error value of type %s", lua_typename(L, lua_type(L, index)));
     return;

@@ -82,6 +82,8 @@ static int message_handler(lua_State *L) {
   lt_script *s = lt_lua_script(L);
   s->silent = lua_isnil(L, 1);
   lt_text_free(&s->traceback);
+  if (lua_istable(L, 1) && luaL_callmeta(L, 1, "__tostring") && lua_isstring(L, -1)) lua_replace(L, 1);
+  lua_settop(L, 1);
   if (lua_type(L, 1) == LUA_TSTRING) place_message(L);
   if (s->kind == LT_SCRIPT_OPEN) {
     luaL_traceback(L, L, NULL, 1);
@@ -89,6 +91,11 @@ static int message_handler(lua_State *L) {
     lua_pop(L, 1);
   }
   return 1;
+}
+
+/* The watchdog spoke while an error was being told: what was told of it is lost, not that it spoke. */
+static void fail_expired(const lt_script *s, lt_status code, lt_error *e) {
+  lt_fail(e, code, "%s took more than %g s of processor time and was ended", s->watched, s->cpu_limit);
 }
 
 lt_status lt_lua_call(lt_script *s, int n_arg, int n_result, lt_status code, lt_error *e) {
@@ -101,6 +108,8 @@ lt_status lt_lua_call(lt_script *s, int n_arg, int n_result, lt_status code, lt_
   if (rc == 0) return LT_OK;
   if (rc == LUA_ERRMEM)
     lt_fail(e, code, "Lua ran out of memory%s", s->cap ? " (a recipe may use 256 MiB)" : "");
+  else if (rc == LUA_ERRERR && s->expired)
+    fail_expired(s, code, e);
   else
     lt_lua_error(L, -1, code, e);
   if (e && !e->where[0] && s->line[0]) lt_error_where(e, "%s", s->line);
