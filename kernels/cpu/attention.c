@@ -100,7 +100,7 @@ static void attend(const lt_attention_args *a, int64_t block, lt_tile *t) {
   running w;
   start(a, t, &w);
   int64_t from, to;
-  for (int run = 0; lt_run(r, block, run, &from, &to); run++)
+  for (int run = 0; lt_rows_run(r, block, run, &from, &to); run++)
     for (t->k = from; t->k < to; t->k += LT_TILE) {
       t->nk = to - t->k < LT_TILE ? to - t->k : LT_TILE;
       const lt_extent k = lt_extent_of(r->k_position + t->k, r->k_document + t->k, t->nk);

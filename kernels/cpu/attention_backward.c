@@ -49,7 +49,7 @@ static void query_tile(const lt_attention_backward_args *a, int64_t block, lt_ti
   real p[LT_TILE * LT_TILE], ds[LT_TILE * LT_TILE], *dq = (real *)a->dq + t->q * ldq + t->head * r->dim;
   if (a->first) zero_rows(dq, t->nq, r->dim, ldq);
   int64_t from, to;
-  for (int run = 0; lt_run(r, block, run, &from, &to); run++)
+  for (int run = 0; lt_rows_run(r, block, run, &from, &to); run++)
     for (t->k = from; t->k < to; t->k += LT_TILE) {
       t->nk = to - t->k < LT_TILE ? to - t->k : LT_TILE;
       const lt_extent k = lt_extent_of(r->k_position + t->k, r->k_document + t->k, t->nk);
@@ -91,7 +91,7 @@ static void key_tile(const lt_attention_backward_args *a, const lt_cut *queries,
     zero_rows(dv, t->nk, r->dim, ldk);
   }
   for (int64_t i = 0; i < queries->tiles; i++) {
-    if (i % queries->parts == 0 && !lt_run_holds(r, i / queries->parts, block)) {
+    if (i % queries->parts == 0 && !lt_rows_run_holds(r, i / queries->parts, block)) {
       i += queries->parts - 1;
       continue;
     }

@@ -21,7 +21,7 @@ static void key_tile(const lt_attention_key_sums_args *a, const lt_cut *queries,
   int64_t from, to;
   lt_heads_of(r, t->kv_head, &from, &to);
   for (int64_t i = 0; i < queries->tiles; i++) {
-    if (i % queries->parts == 0 && !lt_run_holds(r, i / queries->parts, block)) {
+    if (i % queries->parts == 0 && !lt_rows_run_holds(r, i / queries->parts, block)) {
       i += queries->parts - 1;
       continue;
     }

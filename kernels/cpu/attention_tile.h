@@ -78,7 +78,7 @@ static inline int64_t lt_cut_tile(const lt_cut *c, int64_t t, int64_t *n) {
 }
 
 /* The key rows of run s of a query block, [*from, *to); false after the last run. */
-static inline bool lt_run(const lt_attention_rows *r, int64_t block, int s, int64_t *from, int64_t *to) {
+static inline bool lt_rows_run(const lt_attention_rows *r, int64_t block, int s, int64_t *from, int64_t *to) {
   if (s >= (r->spans ? r->max_spans : 1)) return false;
   const int32_t *span = r->spans ? r->spans + (block * r->max_spans + s) * 2 : NULL;
   *from = span ? (int64_t)span[0] * r->block_k : 0;
@@ -88,7 +88,7 @@ static inline bool lt_run(const lt_attention_rows *r, int64_t block, int s, int6
 }
 
 /* Whether a key block lies in a run of a query block. */
-static inline bool lt_run_holds(const lt_attention_rows *r, int64_t q_block, int64_t k_block) {
+static inline bool lt_rows_run_holds(const lt_attention_rows *r, int64_t q_block, int64_t k_block) {
   if (!r->spans) return true;
   for (int s = 0; s < r->max_spans; s++) {
     const int32_t *span = r->spans + (q_block * r->max_spans + s) * 2;

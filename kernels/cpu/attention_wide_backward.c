@@ -120,7 +120,7 @@ static void meet(task *w, const queries *u, int64_t n) {
   w->copied = false;
   for (int64_t i = 0; i < n; i++, u++) {
     const lt_sight sight = lt_sight_of(&u->extent, &w->keys.all, r->window);
-    if (sight == LT_SIGHT_NONE || !lt_run_holds(r, u->block, w->k_block)) continue;
+    if (sight == LT_SIGHT_NONE || !lt_rows_run_holds(r, u->block, w->k_block)) continue;
     if (!w->copied) copy_keys(w);
     for (int64_t head = from; head < to; head++)
       meet_head(w, u, head, sight != LT_SIGHT_ALL || w->keys.n % LT_STRIP != 0);

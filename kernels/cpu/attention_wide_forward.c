@@ -192,7 +192,7 @@ static bool next_run(task *w, const lt_cut *cut, int64_t tile, int s, int64_t *f
   *to = 0;
   for (int64_t i = 0; i < w->sides; i++) {
     side *u = &w->side[i];
-    if (!lt_run(&w->a->r, (tile + i) / cut->parts, s, &u->from, &u->to)) return false;
+    if (!lt_rows_run(&w->a->r, (tile + i) / cut->parts, s, &u->from, &u->to)) return false;
     if (u->from >= u->to) continue;
     if (u->from < *from) *from = u->from;
     if (u->to > *to) *to = u->to;
