@@ -8,7 +8,7 @@ shopt -s globstar nullglob
 faults=0
 fault() { printf 'lint: %s\n' "$1"; faults=$((faults + 1)); }
 
-# What a folder may include, itself among it: core <- kernels <- graph <- compile <- run <- script <- cli;
+# What a folder may include, itself among it: core <- kernels <- graph <- compile <- run <- script <- embed <- cli;
 # comm, data and store stand on core alone, and nothing left of run sees them.
 declare -A may_include=(
   [core]="core"
@@ -20,7 +20,8 @@ declare -A may_include=(
   [store]="core store"
   [run]="core kernels graph compile comm data store run"
   [script]="core kernels graph compile comm data store run script"
-  [cli]="core kernels graph compile comm data store run script cli"
+  [embed]="core kernels graph compile comm data store run script embed"
+  [cli]="core kernels graph compile comm data store run script embed cli"
 )
 
 folder_of() { # FILE: into $folder, the layer it belongs to

@@ -49,6 +49,7 @@ add host/run/r.c '#include <lauxlib.h>'; expect 'only host/script includes <laux
 add host/core/a.c '#include <mpi.h>'; expect 'only host/comm includes <mpi.h>'
 add host/run/r.c '#include <cblas.h>'; expect 'only kernels/ includes <cblas.h>'
 add host/run/r.c '#include <cuda_runtime.h>'; expect 'only kernels/cuda includes <cuda_runtime.h>'
+add host/script/s.c '#include "embed/e.h"'; expect 'script must not include "embed/e.h"'
 mkdir "$tree/host/misc"; printf '/* m.c: x. */\n' > "$tree/host/misc/m.c"; expect 'a folder the layers do not know'
 printf '/* b.h: x. */\n' > "$tree/host/core/c.h"; expect 'does not begin with "/* c.h:'
 printf 'return 1\n' > "$tree/lua/n.lua"; expect 'does not begin with "-- n.lua:'

@@ -60,25 +60,21 @@ int cli_world_threads(void);
 /* Join the job this process was launched in; sets o->world, and o->ranks if it was not said. */
 lt_status cli_world_open(cli_options *o, lt_error *e);
 void cli_world_close(cli_options *o);
-/* All ranks bring what they came to so far: if any failed, all return an error of the first that did. */
-lt_status cli_world_meet(cli_options *o, lt_status st, lt_error *e);
-/* LT_COMM on all ranks unless all run the same: recipe, arguments, settings, text, graph, plan. eval may be NULL. */
-lt_status cli_world_agree(cli_options *o, const lt_recipe *r, const lt_program *train, const lt_program *eval,
-                          uint64_t data, lt_error *e);
 /* A rank is lost: say it and end. Called on a thread of the communicator, the main one may be deep in a kernel. */
 void cli_world_lost(void *context, const lt_error *e);
 /* Print an error, once in the whole job; the other ranks hear of it. */
 void cli_world_report(const cli_options *o, const lt_error *e);
 void cli_print_error(const lt_error *e);
 
-/* ---- plan.c ---- */
+/* ---- source.c ---- */
 
-/* Read the recipe the command line names, with its arguments. */
+/* The recipe the command line names, with its arguments. */
+lt_recipe_source cli_recipe_source(const cli_options *o);
 lt_status cli_read_recipe(const cli_options *o, lt_recipe **out, lt_error *e);
-/* The training program on that many ranks, with the schedule of rank `keep` or (-1) of all; with `like`, the plan of
-** one, the evaluating program, in its units. */
-lt_status cli_compile(lt_recipe *r, int32_t ranks, int32_t keep, const lt_plan *like, lt_program **out, lt_error *e);
-lt_status cli_print_stage(lt_recipe *r, int32_t ranks, const char *stage, int32_t rank, lt_text *out, lt_error *e);
-int64_t cli_count_parameters(const lt_graph *g);
+
+/* ---- run_folder.c ---- */
+
+/* --run DIR, or runs/RECIPE-N: a new one, or with --resume the newest there is. The caller frees *path. */
+lt_status cli_run_folder(const cli_options *o, char **path, lt_error *e);
 
 #endif

@@ -1,6 +1,7 @@
 /* main.c: the command: reads the options, does what they ask, turns the outcome into an exit status.
 ** The only place that prints errors and the only one that decides to end the process. */
 #include "cli/cli.h"
+#include "embed/meet.h"
 #include "kernels/kernels.h"
 
 #include <signal.h>
@@ -54,7 +55,7 @@ static int run_recipe(lt_status (*command)(cli_options *, lt_error *), cli_optio
 /* A fault in the command line, of a job that was launched as one: it is said once. */
 static void refuse(cli_options *o, lt_error *e) {
   lt_error none = {0};
-  if (lt_comm_launched() && cli_world_open(o, &none) == LT_OK) (void)cli_world_meet(o, e->code, e);
+  if (lt_comm_launched() && cli_world_open(o, &none) == LT_OK) (void)lt_world_meet(o->world, e->code, &o->met, e);
   cli_world_report(o, e);
   if (lt_world_rank(o->world) == 0) fprintf(stderr, "ltrain-lua --help shows how it is used\n");
 }

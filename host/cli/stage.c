@@ -1,6 +1,7 @@
 /* stage.c: --stage and --check: compile the recipe and show what became of it; nothing is trained or written.
 ** Neither looks at the data or needs the ranks it plans for: any world fits on a laptop. */
 #include "cli/cli.h"
+#include "embed/plan.h"
 
 #include <stdio.h>
 
@@ -9,7 +10,7 @@ lt_status cli_stage(cli_options *o, lt_error *e) {
   lt_text text = {0};
   if (o->rank >= o->ranks) return lt_fail(e, LT_USAGE, "--rank %d: ranks are 0 ... %d", o->rank, o->ranks - 1);
   lt_status st = cli_read_recipe(o, &r, e);
-  if (st == LT_OK) st = cli_print_stage(r, o->ranks, o->stage, o->rank, &text, e);
+  if (st == LT_OK) st = lt_recipe_stage(r, o->ranks, o->stage, o->rank, &text, e);
   if (st == LT_OK && text.s) fputs(text.s, stdout);
   lt_text_free(&text);
   lt_recipe_free(r);
@@ -42,7 +43,7 @@ static void print_rank(const lt_program *p, int32_t r) {
 static void print_plan(const lt_program *p) {
   lt_text mesh = {0};
   lt_mesh_print(&p->plan.mesh, &mesh);
-  printf("parameters  %lld\n", (long long)cli_count_parameters(p->graph));
+  printf("parameters  %lld\n", (long long)lt_graph_parameters(p->graph));
   printf("mesh        %s\n", mesh.s ? mesh.s : "");
   printf("step        %lld tokens in at most %lld sequences of at most %lld; %d units\n",
          (long long)p->plan.data.tokens, (long long)p->plan.data.sequences, (long long)p->plan.data.length,
@@ -59,7 +60,7 @@ lt_status cli_check(cli_options *o, lt_error *e) {
   lt_text settings = {0};
   lt_status st = cli_read_recipe(o, &r, e);
   if (st == LT_OK) st = lt_recipe_print(r, &settings, e);
-  if (st == LT_OK) st = cli_compile(r, o->ranks, -1, NULL, &p, e);
+  if (st == LT_OK) st = lt_recipe_compile(r, o->ranks, -1, NULL, &p, e);
   if (st == LT_OK) {
     if (settings.s) printf("%s\n", settings.s);
     print_plan(p);

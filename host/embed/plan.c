@@ -1,11 +1,6 @@
 /* plan.c: from a recipe and a number of ranks to what the compiler is asked for.
 ** One program serves all lengths of a run: planned for the longest sequence and for the most sequences. */
-#include "cli/cli.h"
-
-lt_status cli_read_recipe(const cli_options *o, lt_recipe **out, lt_error *e) {
-  const lt_recipe_source from = {.path = o->recipe, .arg = o->arg, .n_arg = o->n_arg, .set = o->set, .n_set = o->n_set};
-  return lt_recipe_load(&from, out, e);
-}
+#include "embed/plan.h"
 
 static int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b != 0); }
 
@@ -32,7 +27,8 @@ static lt_status ask(const lt_recipe_settings *s, int32_t ranks, lt_plan_options
   return LT_OK;
 }
 
-lt_status cli_compile(lt_recipe *r, int32_t ranks, int32_t keep, const lt_plan *like, lt_program **out, lt_error *e) {
+lt_status lt_recipe_compile(lt_recipe *r, int32_t ranks, int32_t keep, const lt_plan *like, lt_program **out,
+                            lt_error *e) {
   lt_plan_options o;
   lt_recipe_build build = {r, !like};
   lt_status st = ask(lt_recipe_get(r), ranks, &o, e);
@@ -46,7 +42,7 @@ lt_status cli_compile(lt_recipe *r, int32_t ranks, int32_t keep, const lt_plan *
   return st;
 }
 
-lt_status cli_print_stage(lt_recipe *r, int32_t ranks, const char *stage, int32_t rank, lt_text *out, lt_error *e) {
+lt_status lt_recipe_stage(lt_recipe *r, int32_t ranks, const char *stage, int32_t rank, lt_text *out, lt_error *e) {
   lt_plan_options o;
   lt_recipe_build build = {r, true};
   lt_status st = ask(lt_recipe_get(r), ranks, &o, e);
@@ -55,7 +51,7 @@ lt_status cli_print_stage(lt_recipe *r, int32_t ranks, const char *stage, int32_
   return st == LT_OK && out->failed ? lt_fail_memory(e, out->n, "the text of a stage") : st;
 }
 
-int64_t cli_count_parameters(const lt_graph *g) {
+int64_t lt_graph_parameters(const lt_graph *g) {
   int64_t all = 0;
   for (int64_t i = 0; i < g->state.n; i++) {
     int64_t n = g->state.at[i].role == LT_ROLE_PARAM;

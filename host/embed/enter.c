@@ -1,0 +1,47 @@
+/* enter.c: a run takes its folder, and goes on from what is in it.
+** Rank 0 alone has the folder; the others hear how it went. */
+#include "embed/inside.h"
+
+#include "store/save.h"
+
+lt_status lt_run_lock(lt_run *r, const char *path, bool resume, lt_error *e) {
+  lt_error own = {0};
+  if (lt_world_rank(r->world) == 0) (void)lt_folder_open(path, resume, &r->folder, &own);
+  lt_status st = lt_world_tell(r->world, 0, &own, e);
+  r->entered = st == LT_OK;
+  return st;
+}
+
+/* From the newest whole save; a run that was ended before its first one begins anew. */
+static lt_status resume(lt_run *r, lt_error *e) {
+  lt_save_list saves = {0};
+  bool none = false;
+  lt_status st = r->folder.saves ? lt_save_find(r->folder.saves, false, &saves, e) : LT_OK;
+  if (st == LT_OK) st = lt_world_any(r->world, r->folder.saves && saves.count == 0, &none, e);
+  lt_save_list_free(&saves);
+  if (st != LT_OK) return st;
+  if (none) {
+    lt_log_write(&r->watch.log, LT_LOG_INFO, "%s has no save yet: starting at step 0",
+                 r->folder.path ? r->folder.path : "the folder");
+    return LT_OK;
+  }
+  st = lt_trainer_resume(r->trainer, r->folder.saves, NULL, e);
+  if (st == LT_OK && lt_trainer_next(r->trainer) > 0) r->saved = lt_trainer_next(r->trainer);
+  return st;
+}
+
+static lt_status describe(lt_run *r, lt_error *e) {
+  lt_text settings = {0};
+  lt_status st = lt_recipe_print(r->recipe, &settings, e);
+  if (st == LT_OK)
+    st = lt_folder_describe(&r->folder, &r->from, r->text, r->bytes, r->ranks, settings.s ? settings.s : "", e);
+  lt_text_free(&settings);
+  return st;
+}
+
+lt_status lt_run_enter(lt_run *r, bool again, lt_error *e) {
+  lt_status st = again ? resume(r, e) : LT_OK;
+  if (st != LT_OK || !r->folder.path) return st;
+  st = describe(r, e);
+  return st == LT_OK ? lt_metrics_open(r->folder.metrics, lt_trainer_next(r->trainer) - 1, &r->metrics, e) : st;
+}

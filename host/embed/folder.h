@@ -1,0 +1,21 @@
+/* folder.h: the folder of a run: that nobody else trains in it, the recipe as it is run, its files. */
+#ifndef LT_EMBED_FOLDER_H
+#define LT_EMBED_FOLDER_H
+
+#include "script/recipe.h"
+
+typedef struct lt_folder {
+  char *path, *saves, *metrics;
+  int lock; /* the folder, held open and locked; -1 */
+} lt_folder;
+
+/* The folder at `path`, made if need be. One that holds a run already is LT_USAGE without `resume`; one that another
+** process trains in is LT_DATA. Close it on failure too. */
+lt_status lt_folder_open(const char *path, bool resume, lt_folder *f, lt_error *e);
+void lt_folder_close(lt_folder *f);
+
+/* Write down what is run in it: recipe.lua, and in settings.txt with what. */
+lt_status lt_folder_describe(const lt_folder *f, const lt_recipe_source *from, const char *recipe, size_t bytes,
+                             int32_t ranks, const char *settings, lt_error *e);
+
+#endif

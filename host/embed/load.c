@@ -1,0 +1,175 @@
+/* load.c: from a recipe to a run that can take its first step.
+** All that can be wrong with a recipe, its text or its plan is found by every rank for itself, before anything large is
+** allocated; then the ranks meet, and compare what they are about to compute from. */
+#include "embed/inside.h"
+
+#include "core/hash.h"
+#include "store/durable.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- What it is made from ---- */
+
+static lt_status copy_words(const char *const *from, int n, const char *const **to, lt_error *e) {
+  char **list = calloc((size_t)n + 1, sizeof *list);
+  *to = (const char *const *)list;
+  for (int i = 0; list && i < n; i++)
+    if (!(list[i] = strdup(from[i]))) return lt_fail_memory(e, strlen(from[i]), "the arguments of a run");
+  return list ? LT_OK : lt_fail_memory(e, sizeof *list, "the arguments of a run");
+}
+
+static void free_words(const char *const *list) {
+  for (int i = 0; list && list[i]; i++) free((void *)(uintptr_t)list[i]);
+  free((void *)(uintptr_t)list);
+}
+
+static lt_status copy_source(lt_run *r, const lt_recipe_source *from, lt_error *e) {
+  r->from.seconds = from->seconds;
+  r->from.path = strdup(from->path);
+  if (!r->from.path) return lt_fail_memory(e, 64, "a file name");
+  lt_status st = copy_words(from->arg, from->n_arg, &r->from.arg, e);
+  if (st == LT_OK) st = copy_words(from->set, from->n_set, &r->from.set, e);
+  r->from.n_arg = from->n_arg;
+  r->from.n_set = from->n_set;
+  return st;
+}
+
+/* ---- What every rank does by itself ---- */
+
+static lt_status open_corpus(lt_run *r, lt_error *e) {
+  const lt_recipe_settings *s = r->s;
+  const lt_corpus_source from = {.base = s->folder,
+                                 .train = s->train,
+                                 .eval = s->eval,
+                                 .train_count = s->n_train,
+                                 .eval_count = s->n_eval,
+                                 .hold_out = s->hold_out};
+  return lt_corpus_open(&from, &r->corpus, e);
+}
+
+static lt_status compile(lt_run *r, const lt_run_from *from, lt_error *e) {
+  int32_t keep = r->world ? lt_world_rank(r->world) : -1;
+  lt_status st = copy_source(r, &from->recipe, e);
+  if (st == LT_OK) st = lt_recipe_load(&r->from, &r->recipe, e);
+  if (st != LT_OK) return st;
+  r->s = lt_recipe_get(r->recipe);
+  r->steps = from->steps >= 0 ? from->steps : r->s->steps;
+  st = lt_durable_read(r->from.path, &r->text, &r->bytes, e);
+  if (st == LT_OK) st = open_corpus(r, e);
+  if (st == LT_OK) st = lt_recipe_compile(r->recipe, r->ranks, keep, NULL, &r->train, e);
+  if (st == LT_OK && lt_corpus_documents(r->corpus, LT_CORPUS_EVAL) > 0)
+    st = lt_recipe_compile(r->recipe, r->ranks, keep, &r->train->plan, &r->eval, e);
+  return st;
+}
+
+/* ---- What they compare ---- */
+
+static uint64_t hash_list(uint64_t h, const char *const *list, int n) {
+  for (int i = 0; i < n; i++) h = lt_hash_text(h, list[i]);
+  return lt_hash_bytes(h, &n, sizeof n);
+}
+
+/* Whatever a rank computes from, in the order in which a difference is best told. */
+static lt_status agree(lt_run *r, const lt_run_from *from, lt_error *e) {
+  lt_text settings = {0};
+  if (!r->world) return LT_OK;
+  lt_status st = lt_recipe_print(r->recipe, &settings, e);
+  const uint64_t h = LT_HASH_START;
+  const int64_t steps = from->steps;
+  const uint64_t command[] = {from->command, (uint64_t)steps};
+  const uint64_t plans[] = {r->train->plan.hash, r->eval ? r->eval->plan.hash : 0};
+  const uint64_t graphs[] = {lt_graph_hash(r->train->graph, &r->train->plan.mesh),
+                             r->eval ? lt_graph_hash(r->eval->graph, &r->eval->plan.mesh) : 0};
+  const lt_agreed what[] = {
+      {"the version of ltrain", lt_hash_text(h, lt_version())},
+      {"the text of the recipe", lt_hash_bytes(h, r->text, r->bytes)},
+      {"the arguments", hash_list(hash_list(h, r->from.arg, r->from.n_arg), r->from.set, r->from.n_set)},
+      {"the settings", lt_hash_text(h, settings.s ? settings.s : "")},
+      {"the options of the command", lt_hash_bytes(h, command, sizeof command)},
+      {"the text to learn from", lt_corpus_hash(r->corpus)},
+      {"the graph", lt_hash_bytes(h, graphs, sizeof graphs)},
+      {"the plan", lt_hash_bytes(h, plans, sizeof plans)},
+  };
+  if (st == LT_OK) {
+    st = lt_world_agree(r->world, what, (int32_t)(sizeof what / sizeof what[0]), NULL, e);
+    if (r->met) *r->met = st != LT_OK;
+  }
+  lt_text_free(&settings);
+  return st;
+}
+
+lt_status lt_run_load(const lt_run_from *from, lt_run **out, lt_error *e) {
+  lt_error own = {0};
+  bool met = false;
+  *out = NULL;
+  lt_run *r = calloc(1, sizeof *r);
+  lt_status st = r ? LT_OK : lt_fail_memory(&own, sizeof *r, "a run");
+  if (st == LT_OK) {
+    *r = (lt_run){.world = from->world,
+                  .ranks = from->ranks,
+                  .met = from->met,
+                  .watch = from->watch,
+                  .saved = -1,
+                  .folder = {.lock = -1}};
+    st = compile(r, from, &own);
+  }
+  st = lt_world_meet(from->world, st, from->met ? from->met : &met, &own);
+  if (st == LT_OK) st = agree(r, from, &own);
+  if (st == LT_OK)
+    *out = r;
+  else
+    lt_run_free(r);
+  if (st != LT_OK && e) *e = own;
+  return st;
+}
+
+/* ---- What takes memory ---- */
+
+lt_status lt_run_start(lt_run *r, lt_error *e) {
+  const lt_recipe_settings *s = r->s;
+  lt_length *length = calloc((size_t)s->n_length + 1, sizeof *length);
+  if (!length) return lt_fail_memory(e, sizeof *length, "a run");
+  for (int32_t i = 0; i < s->n_length; i++) length[i] = (lt_length){s->length[i].step, s->length[i].length};
+  const lt_trainer_options o = {.device = lt_device_cpu(),
+                                .seed = s->seed,
+                                .corpus = r->corpus,
+                                .stretch = s->stretch,
+                                .tokens = s->tokens,
+                                .length = length,
+                                .n_length = s->n_length,
+                                .eval_tokens = s->eval_tokens,
+                                .log = r->watch.log,
+                                .world = r->world};
+  lt_status st = lt_trainer_create(&o, r->train, r->eval, &r->trainer, e);
+  r->train = r->eval = NULL; /* the trainer's, whatever it came to */
+  free(length);
+  return st;
+}
+
+void lt_run_free(lt_run *r) {
+  if (!r) return;
+  lt_metrics_close(r->metrics);
+  lt_trainer_free(r->trainer);
+  lt_program_free(r->train);
+  lt_program_free(r->eval);
+  lt_corpus_close(r->corpus);
+  lt_folder_close(&r->folder);
+  lt_recipe_free(r->recipe);
+  free((void *)(uintptr_t)r->from.path);
+  free_words(r->from.arg);
+  free_words(r->from.set);
+  free(r->text);
+  free(r);
+}
+
+/* ---- What it is ---- */
+
+lt_recipe *lt_run_recipe(const lt_run *r) { return r->recipe; }
+const lt_corpus *lt_run_corpus(const lt_run *r) { return r->corpus; }
+const char *lt_run_folder(const lt_run *r) { return r->folder.path; }
+int64_t lt_run_steps(const lt_run *r) { return r->steps; }
+
+const lt_program *lt_run_program(const lt_run *r) {
+  return r->trainer ? lt_session_program(lt_trainer_session(r->trainer)) : r->train;
+}
