@@ -37,6 +37,7 @@ typedef struct lt_error {
   char expected[192];
   char got[192];
   char hint[256];
+  char more[6144]; /* further faults found with it, as the lines a person reads; "" when it is alone */
 } lt_error;
 
 #ifdef __cplusplus

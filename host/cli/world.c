@@ -65,7 +65,7 @@ void cli_world_close(cli_options *o) {
 /* ---- Saying what went wrong, once in the whole job ---- */
 
 void cli_print_error(const lt_error *e) {
-  char buf[2048];
+  char buf[LT_ERROR_TEXT];
   lt_error_format(e, buf, sizeof buf);
   fprintf(stderr, "%s\n", buf);
   fflush(stderr);

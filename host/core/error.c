@@ -65,8 +65,8 @@ static void format_add(char *buf, size_t n, size_t *at, const char *before, cons
   if (length > 0) *at += (size_t)length;
 }
 
-void lt_error_format(const lt_error *e, char *buf, size_t n) {
-  if (!n) return;
+/* All of an error but the faults found with it; the bytes it takes or would take. */
+static size_t format_one(const lt_error *e, char *buf, size_t n) {
   buf[0] = '\0';
   size_t at = 0;
   if (e->where[0]) format_add(buf, n, &at, e->where, ": ");
@@ -75,5 +75,31 @@ void lt_error_format(const lt_error *e, char *buf, size_t n) {
   if (e->expected[0]) format_add(buf, n, &at, "\n  expected ", e->expected);
   if (e->got[0]) format_add(buf, n, &at, e->expected[0] ? ", got " : "\n  got ", e->got);
   if (e->hint[0]) format_add(buf, n, &at, "\n  hint: ", e->hint);
+  return at;
+}
+
+void lt_error_format(const lt_error *e, char *buf, size_t n) {
+  if (!n) return;
+  size_t at = format_one(e, buf, n);
+  if (e->more[0]) format_add(buf, n, &at, "\n", e->more);
   if (at >= n && n > sizeof ELLIPSIS) error_cut(buf, n);
+}
+
+enum { REST = 32 }; /* bytes "and N more" may take */
+
+bool lt_error_add(lt_error *e, const lt_error *fault) {
+  if (e->code == LT_OK) {
+    *e = *fault;
+    return true;
+  }
+  char text[LT_ERROR_TEXT];
+  size_t at = strlen(e->more), n = format_one(fault, text, sizeof text);
+  if (at + n + 2 > sizeof e->more - REST) return false;
+  snprintf(e->more + at, sizeof e->more - at, "%s%s", at ? "\n" : "", text);
+  return true;
+}
+
+void lt_error_rest(lt_error *e, int64_t n) {
+  size_t at = strlen(e->more);
+  if (n > 0) snprintf(e->more + at, sizeof e->more - at, "%sand %lld more", at ? "\n" : "", (long long)n);
 }

@@ -5,6 +5,7 @@
 
 #include "ltrain.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #if defined(__GNUC__)
@@ -28,7 +29,15 @@ void lt_error_clear(lt_error *e);
 /* Out of host memory: the one message for it. */
 lt_status lt_fail_memory(lt_error *e, size_t bytes, const char *for_what);
 
-/* The error as the lines a person reads ("where: key: what\n  expected …, got …\n  hint: …"), cut to n bytes. */
+#define LT_ERROR_TEXT 8192 /* bytes that hold any error as text */
+
+/* The error as the lines a person reads ("where: key: what\n  expected …, got …\n  hint: …"), and those of the faults
+** found with it, cut to n bytes. */
 void lt_error_format(const lt_error *e, char *buf, size_t n);
+
+/* A further fault of the same kind, told after e: whole, or false where there is no room for it. Of an empty e: e. */
+bool lt_error_add(lt_error *e, const lt_error *fault);
+/* "and N more": faults that were found and are not told; after the last lt_error_add. */
+void lt_error_rest(lt_error *e, int64_t n);
 
 #endif

@@ -13,7 +13,7 @@ typedef struct word { /* what a rank brings */
 } word;
 
 static uint64_t hash_error(const lt_error *e) {
-  char buf[2048];
+  char buf[LT_ERROR_TEXT];
   lt_error_format(e, buf, sizeof buf);
   return lt_hash_finish(lt_hash_text(LT_HASH_START, buf));
 }

@@ -25,7 +25,7 @@ static lt_error *to_error(lua_State *L, int index) {
 /* ---- As a Lua value ---- */
 
 static int error_text(lua_State *L) {
-  char buf[2048];
+  char buf[LT_ERROR_TEXT];
   lt_error_format(luaL_checkudata(L, 1, TYPE), buf, sizeof buf);
   lua_pushstring(L, buf);
   return 1;
@@ -34,7 +34,7 @@ static int error_text(lua_State *L) {
 static int error_concat(lua_State *L) {
   for (int i = 1; i <= 2; i++) {
     const lt_error *e = to_error(L, i);
-    char buf[2048];
+    char buf[LT_ERROR_TEXT];
     if (e) lt_error_format(e, buf, sizeof buf);
     if (e)
       lua_pushstring(L, buf);
@@ -50,7 +50,8 @@ static const struct field {
   size_t offset;
 } fields[] = {{"what", offsetof(lt_error, what)}, {"where", offsetof(lt_error, where)},
               {"key", offsetof(lt_error, key)},   {"expected", offsetof(lt_error, expected)},
-              {"got", offsetof(lt_error, got)},   {"hint", offsetof(lt_error, hint)}};
+              {"got", offsetof(lt_error, got)},   {"hint", offsetof(lt_error, hint)},
+              {"more", offsetof(lt_error, more)}};
 #define FIELDS (sizeof fields / sizeof *fields)
 
 static int error_index(lua_State *L) {
@@ -128,6 +129,7 @@ static int raise_table(lua_State *L) {
     size_t room = fields[i].offset == offsetof(lt_error, what)   ? sizeof e.what
                   : fields[i].offset == offsetof(lt_error, key)  ? sizeof e.key
                   : fields[i].offset == offsetof(lt_error, hint) ? sizeof e.hint
+                  : fields[i].offset == offsetof(lt_error, more) ? sizeof e.more
                                                                  : sizeof e.where;
     snprintf((char *)&e + fields[i].offset, room, "%s", lt_lua_opt_text(L, 1, fields[i].name, ""));
   }

@@ -69,6 +69,35 @@ static void cuts_whole_characters(void) {
   CHECK_STR(e.key + strlen(e.key) - 3, "\xe2\x80\xa6");
 }
 
+static void tells_further_faults(void) {
+  lt_error e = {0}, fault = {0};
+  char text[LT_ERROR_TEXT];
+  lt_fail(&fault, LT_RECIPE, "no such key");
+  lt_error_where(&fault, "recipe.lua:1");
+  CHECK(lt_error_add(&e, &fault)); /* the first is the error itself */
+  CHECK_STR(e.what, "no such key");
+  CHECK_STR(e.more, "");
+  lt_error_hint(&fault, "did you mean this?");
+  CHECK(lt_error_add(&e, &fault));
+  CHECK(lt_error_add(&e, &fault));
+  lt_error_rest(&e, 7);
+  lt_error_format(&e, text, sizeof text);
+  CHECK_STR(text, "recipe.lua:1: no such key\nrecipe.lua:1: no such key\n  hint: did you mean this?\n"
+                  "recipe.lua:1: no such key\n  hint: did you mean this?\nand 7 more");
+}
+
+static void tells_whole_faults_only(void) {
+  lt_error e = {0}, fault = {0};
+  char text[LT_ERROR_TEXT];
+  int n = 0;
+  lt_fail(&fault, LT_RECIPE, "%0500d", 0);
+  while (n < 100 && lt_error_add(&e, &fault)) n++;
+  CHECK(n > 10 && n < 14);
+  lt_error_rest(&e, INT64_MAX);
+  lt_error_format(&e, text, sizeof text);
+  CHECK_INT(strlen(text), 501 * n + strlen("and 9223372036854775807 more"));
+}
+
 static void out_of_memory(void) {
   lt_error e = {0};
   CHECK_INT(lt_fail_memory(&e, 4096, "the arena"), LT_FAILED);
@@ -80,6 +109,8 @@ int main(void) {
   no_error_wanted();
   formats();
   cuts_whole_characters();
+  tells_further_faults();
+  tells_whole_faults_only();
   out_of_memory();
   return check_done();
 }
