@@ -24,7 +24,7 @@ struct lt_script {
   bool expired;        /* the watchdog has spoken: nothing may catch it */
   size_t collect_at;   /* the watchdog collects above this many bytes */
   size_t tensor_bytes; /* taken by tensors since the collector last ran for them */
-  const char *watched; /* what the watchdog names */
+  char watched[96];    /* what the watchdog names */
   char line[192];      /* last line run of code that is not ours, while a recipe or build function is at work */
   int32_t builder;     /* registry reference of the builder at work, LUA_NOREF: none */
   char lua_dir[1024];
@@ -67,8 +67,6 @@ void lt_lua_note_line(lua_State *L, lua_Debug *ar);
 void lt_lua_open_sandbox(lua_State *L, lua_CFunction open_core);
 /* Push the environment recipe code runs in. */
 void lt_lua_push_environment(lua_State *L);
-void lt_lua_watch(lt_script *s, const char *what, double cpu_seconds);
-void lt_lua_unwatch(lt_script *s);
 void *lt_lua_alloc(void *context, void *p, size_t old_bytes, size_t bytes);
 
 /* ---- the areas of the library, one file each: they add to the table at the top of the stack ---- */

@@ -206,9 +206,9 @@ lt_status lt_recipe_load(const lt_recipe_source *from, lt_recipe **out, lt_error
   if (st != LT_OK) goto failed;
   set_folder(r->script, from->path);
   r->seconds = from->seconds > 0 ? from->seconds : SECONDS_COMPILE;
-  lt_lua_watch(r->script, "the recipe", r->seconds);
+  lt_script_watch(r->script, "the recipe", r->seconds);
   st = lt_lua_protect(r->script, open_recipe, &c, e);
-  lt_lua_unwatch(r->script);
+  lt_script_unwatch(r->script);
   if (st != LT_OK) goto failed;
   if (c.faults) {
     st = c.first.code;
@@ -249,9 +249,9 @@ lt_status lt_recipe_graph(void *context, lt_graph *g, lt_error *e) {
   lt_script *s = b->recipe->script;
   if (!lua_checkstack(s->L, 16)) return lt_fail(e, LT_FAILED, "the Lua stack is full");
   push_loader(s->L, b->training ? "build" : "build_eval"); /* reads of strings that exist: nothing can be raised */
-  lt_lua_watch(s, "building the graph", b->recipe->seconds);
+  lt_script_watch(s, "building the graph", b->recipe->seconds);
   lt_status st = lt_lua_build(s, g, e);
-  lt_lua_unwatch(s);
+  lt_script_unwatch(s);
   return st;
 }
 
@@ -290,9 +290,9 @@ static int ask_lr(lua_State *L) {
 
 lt_status lt_recipe_lr(lt_recipe *r, int64_t step, double *lr, lt_error *e) {
   lr_call c = {step, 0};
-  lt_lua_watch(r->script, "optim.lr", SECONDS_POLICY);
+  lt_script_watch(r->script, "optim.lr", SECONDS_POLICY);
   lt_status st = lt_lua_protect(r->script, ask_lr, &c, e);
-  lt_lua_unwatch(r->script);
+  lt_script_unwatch(r->script);
   *lr = c.lr;
   return st;
 }

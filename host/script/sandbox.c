@@ -52,8 +52,8 @@ static void hook(lua_State *L, lua_Debug *ar) {
   lt_lua_fail(L, "%s took more than %g s of processor time and was ended", s->watched, s->cpu_limit);
 }
 
-void lt_lua_watch(lt_script *s, const char *what, double cpu_seconds) {
-  s->watched = what;
+void lt_script_watch(lt_script *s, const char *what, double cpu_seconds) {
+  snprintf(s->watched, sizeof s->watched, "%s", what);
   s->cpu_limit = cpu_seconds;
   s->cpu_end = cpu_now() + cpu_seconds;
   s->expired = false;
@@ -61,7 +61,7 @@ void lt_lua_watch(lt_script *s, const char *what, double cpu_seconds) {
   lua_sethook(s->L, hook, LUA_MASKCOUNT | LUA_MASKLINE, HOOK_COUNT);
 }
 
-void lt_lua_unwatch(lt_script *s) {
+void lt_script_unwatch(lt_script *s) {
   lua_sethook(s->L, NULL, 0, 0);
   s->line[0] = 0;
 }

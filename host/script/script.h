@@ -30,6 +30,12 @@ lt_status lt_script_run_text(lt_script *s, const char *text, int argc, const cha
 /* Where the last error came from, as Lua's stack tells it; "" if there was none. Valid until the next run. */
 const char *lt_script_traceback(const lt_script *s);
 
+/* The watchdog of a recipe state: whatever Lua runs from here to unwatch may take so much processor time together. What
+** outlives it is ended with an LT_RECIPE error that names `what` ("the recipe", "on_step at step 50"; copied) and the
+** line; nothing in the recipe can catch it. The state lives on and can be watched again. One watch at a time. */
+void lt_script_watch(lt_script *s, const char *what, double cpu_seconds);
+void lt_script_unwatch(lt_script *s);
+
 /* The folder of our Lua modules: beside the binary, or where the build found it. Owned by the library. */
 const char *lt_script_lua_dir(const lt_script *s);
 

@@ -1,0 +1,2 @@
+/* targets.h: the fuzzers there are, a line each: file fuzz_NAME.c, corpus corpus/NAME. */
+FUZZ_TARGET(recipes)
