@@ -98,7 +98,8 @@ static int distance(const char *a, const char *b) {
 
 const char *lt_script_nearest(const char *word, const char *const *list) {
   const char *best = NULL;
-  int least = (int)strlen(word) / 3 + 1;
+  int least = (int)strlen(word) / 3;
+  if (least < 1) least = 1;
   for (int i = 0; list[i]; i++) {
     int d = distance(word, list[i]);
     if (d <= least && (!best || d < least)) {

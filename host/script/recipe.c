@@ -140,10 +140,11 @@ static int read_settings(lua_State *L) {
 
 /* ---- Opening ---- */
 
+#define MOST_FAULTS 20 /* that are told */
+
 typedef struct open_call {
   const lt_recipe_source *from;
-  lt_error first; /* fault */
-  int faults;
+  lt_error faults; /* the first, and the others with it */
 } open_call;
 
 static void push_words(lua_State *L, const char *const *word, int n) {
@@ -165,6 +166,20 @@ static void read_fault(lua_State *L, lt_error *e) {
   lt_error_hint(e, "%s", lt_lua_opt_text(L, t, "hint", ""));
 }
 
+/* The list of faults at the top of the stack. */
+static void read_faults(lua_State *L, lt_error *e) {
+  int n = (int)lua_objlen(L, -1), told = 0;
+  for (bool room = true; room && told < n && told < MOST_FAULTS;) {
+    lt_error one = {0};
+    lua_rawgeti(L, -1, told + 1);
+    read_fault(L, &one);
+    lua_pop(L, 1);
+    room = lt_error_add(e, &one);
+    told += room;
+  }
+  lt_error_rest(e, n - told);
+}
+
 /* loader.open(path, args, sets) → settings, faults */
 static int open_recipe(lua_State *L) {
   open_call *c = lua_touserdata(L, 1);
@@ -178,12 +193,7 @@ static int open_recipe(lua_State *L) {
   push_words(L, c->from->arg, c->from->n_arg);
   push_words(L, c->from->set, c->from->n_set);
   lua_call(L, 3, 2);
-  c->faults = (int)lua_objlen(L, -1);
-  if (c->faults) {
-    lua_rawgeti(L, -1, 1);
-    read_fault(L, &c->first);
-    lua_pop(L, 1);
-  }
+  read_faults(L, &c->faults);
   lua_pop(L, 1);
   lua_setfield(L, LUA_REGISTRYINDEX, SETTINGS);
   return 0;
@@ -210,9 +220,9 @@ lt_status lt_recipe_load(const lt_recipe_source *from, lt_recipe **out, lt_error
   st = lt_lua_protect(r->script, open_recipe, &c, e);
   lt_script_unwatch(r->script);
   if (st != LT_OK) goto failed;
-  if (c.faults) {
-    st = c.first.code;
-    if (e) *e = c.first;
+  if (c.faults.code) {
+    st = c.faults.code;
+    if (e) *e = c.faults;
     goto failed;
   }
   st = lt_lua_protect(r->script, read_settings, r, e);
@@ -297,14 +307,27 @@ lt_status lt_recipe_lr(lt_recipe *r, int64_t step, double *lr, lt_error *e) {
   return st;
 }
 
+typedef struct print_call {
+  const char *function;
+  bool all;
+  lt_text *out;
+} print_call;
+
 static int print_settings(lua_State *L) {
-  lt_text *out = lua_touserdata(L, 1);
-  push_loader(L, "settings_text");
-  lua_call(L, 0, 1);
-  lt_text_add(out, "%s", lua_tostring(L, -1));
+  print_call *c = lua_touserdata(L, 1);
+  push_loader(L, c->function);
+  lua_pushboolean(L, c->all);
+  lua_call(L, 1, 1);
+  lt_text_add(c->out, "%s", lua_tostring(L, -1));
   return 0;
 }
 
 lt_status lt_recipe_print(const lt_recipe *r, lt_text *out, lt_error *e) {
-  return lt_lua_protect(r->script, print_settings, out, e);
+  print_call c = {"settings_text", true, out};
+  return lt_lua_protect(r->script, print_settings, &c, e);
+}
+
+lt_status lt_recipe_banner(const lt_recipe *r, bool all, lt_text *out, lt_error *e) {
+  print_call c = {"banner", all, out};
+  return lt_lua_protect(r->script, print_settings, &c, e);
 }

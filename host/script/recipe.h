@@ -45,12 +45,15 @@ typedef struct lt_recipe_settings { /* strings and arrays are the recipe's */
   int64_t budget; /* 0: none */
 } lt_recipe_settings;
 
-/* LT_RECIPE with the line at fault; LT_DATA when there is no such file; LT_USAGE for a wrong argument or --set. */
+/* LT_RECIPE with all faults there are, each with its line; LT_USAGE when there is no such file, and when the first is a
+** wrong argument or a --set that is none. */
 lt_status lt_recipe_load(const lt_recipe_source *from, lt_recipe **out, lt_error *e);
 void lt_recipe_free(lt_recipe *r);
 const lt_recipe_settings *lt_recipe_get(const lt_recipe *r);
-/* Every effective setting, a line each, for the folder of the run and for people. */
+/* Every effective setting, "key = value" a line, for the folder of the run and for ranks to compare. */
 lt_status lt_recipe_print(const lt_recipe *r, lt_text *out, lt_error *e);
+/* The same for people: a table with where each comes from; `all`, or those that are not defaults. */
+lt_status lt_recipe_banner(const lt_recipe *r, bool all, lt_text *out, lt_error *e);
 
 /* lt_build_fn, context: an lt_recipe_build. */
 typedef struct lt_recipe_build {

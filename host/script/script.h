@@ -39,7 +39,7 @@ void lt_script_unwatch(lt_script *s);
 /* The folder of our Lua modules: beside the binary, or where the build found it. Owned by the library. */
 const char *lt_script_lua_dir(const lt_script *s);
 
-/* The nearest of a NULL-terminated list to a misspelt word, or NULL: at most a third of its letters and one differ. */
+/* The nearest of a NULL-terminated list to a misspelt word, or NULL: at most a third of its letters differ, or one. */
 const char *lt_script_nearest(const char *word, const char *const *list);
 
 #endif

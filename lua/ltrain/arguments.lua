@@ -1,70 +1,90 @@
 -- arguments.lua: lt.arg: what a recipe lets the command line say, name=value.
--- A value becomes what its default is: a number, a boolean, a string. What nobody declared is an error that lists all.
+-- A value becomes what its default is: a number, a boolean, a string. What cannot, and what nobody declared, is a fault
+-- beside those of the recipe: the recipe goes on with the default.
 local core = require "ltrain.core"
+local schema = require "ltrain.schema"
 
 local arguments = {}
-local values, declared, order = {}, {}, {}
+local values, declared, order, faults = {}, {}, {}, {}
+
+local USAGE = 2
 
 -- Note the command line's { "name=value", … }.
 function arguments.given(words)
   for _, word in ipairs(words) do
     local name, value = word:match "^([^=]*)=(.*)$"
-    values[name] = value
+    if name then values[name] = value end
   end
 end
 
 local convert = {
   string = function(text) return text end,
-  number = tonumber,
+  number = function(text)
+    local x = tonumber(text)
+    if x == x then return x end
+  end,
   boolean = function(text)
     if text == "true" then return true elseif text == "false" then return false end
     return nil
   end,
 }
+local nouns = { string = "text", number = "a number", boolean = "true or false" }
+
+local function given_as(name) return string.format("argument %s=%s", name, values[name]) end
+
+local function read(name, default)
+  local value = convert[type(default)](values[name])
+  if value ~= nil then return value end
+  if not declared[name] then
+    schema.add(faults, "", "an argument is not what its default is", { where = given_as(name), code = USAGE,
+      expected = string.format("%s, as %s is", nouns[type(default)], schema.show(default)), got = values[name] })
+  end
+  return default
+end
 
 -- lt.arg(name, default [, meaning]) → the value given on the command line, or the default
 function arguments.arg(name, default, meaning)
   if type(name) ~= "string" or not name:match "^[%a_][%w_%-%.]*$" then
     core.fail { what = "lt.arg takes a name, a default and a meaning", got = core.tostring(name) }
   end
-  local to = convert[type(default)]
-  if not to then
+  if not convert[type(default)] then
     core.fail { what = "a default of lt.arg must be a number, a string or a boolean", key = name, got = type(default) }
   end
-  if not declared[name] then order[#order + 1] = name end
   local value = default
-  if values[name] ~= nil then
-    value = to(values[name])
-    if value == nil or value ~= value then
-      core.fail { what = "the argument is no " .. type(default), key = name, expected = "a " .. type(default),
-        got = values[name], code = 2 }
-    end
-  end
-  declared[name] = { value = value, meaning = meaning or "" }
+  if values[name] ~= nil then value = read(name, default) end
+  if not declared[name] then order[#order + 1] = name end
+  declared[name] = { value = value, meaning = type(meaning) == "string" and meaning or "" }
   return value
 end
 
--- A fault for the first name=value that no lt.arg asked for.
-function arguments.unused()
-  local names = {}
+-- Is it given on the command line?
+function arguments.is_given(name) return values[name] ~= nil end
+
+-- What is wrong with the command line's: in the order of declaration, then those that no lt.arg asked for.
+function arguments.faults()
+  local names, out = {}, {}
+  for i, fault in ipairs(faults) do out[i] = fault end
   for name in pairs(values) do names[#names + 1] = name end
   table.sort(names)
   for _, name in ipairs(names) do
     if not declared[name] then
       local near = core.nearest(name, order)
-      local known = #order > 0 and "one of " .. table.concat(order, ", ") or "none: it declares none with lt.arg"
-      return { what = "the recipe has no argument '" .. name .. "'", expected = known, code = 2,
-        hint = near and "did you mean " .. near .. "?" }
+      local known = #order > 0 and "one of " .. table.concat(order, ", ") or "none: the recipe has no lt.arg"
+      schema.add(out, "", "the recipe has no such argument", { where = given_as(name), expected = known, code = USAGE,
+        hint = near and "did you mean " .. near .. "?" })
     end
   end
+  return out
 end
 
-function arguments.text()
+-- { { name, value, meaning, given }, … } in the order of declaration.
+function arguments.list()
   local out = {}
-  for _, name in ipairs(order) do
-    out[#out + 1] = string.format("%s = %s  %s\n", name, tostring(declared[name].value), declared[name].meaning)
+  for i, name in ipairs(order) do
+    out[i] = { name = name, value = declared[name].value, meaning = declared[name].meaning,
+      given = arguments.is_given(name) }
   end
-  return table.concat(out)
+  return out
 end
 
 return arguments

@@ -1,6 +1,7 @@
 -- lines.lua: which line of a recipe each key is written on: { ["model.width"] = 12, … }, by a small lexer.
 -- It follows the table literally nested under the last `return` at the top, also through `name {` and `name(…)`; what
--- is computed elsewhere has no line of its own. The last of two equal keys wins, as in Lua.
+-- is computed elsewhere has no line of its own. The last of two equal keys wins, as in Lua. It also tells which keys
+-- are written with which arguments: with lt.arg itself, or with a local that is one.
 local lines = {}
 
 -- ---- Tokens: { kind = "name" | "string" | "number" | the sign itself, text, line } ----
@@ -85,11 +86,31 @@ end
 
 local read_table
 
+-- The name X of `lt.arg("X"` or `lt.arg "X"` from token i on, nil.
+local function argument_at(list, i)
+  if not list[i + 3] or list[i].text ~= "lt" or list[i + 1].text ~= "." or list[i + 2].text ~= "arg" then return nil end
+  local word = list[i + 3].kind == "(" and list[i + 4] or list[i + 3]
+  return word and word.kind == "string" and word.text or nil
+end
+
+-- Note the arguments the token at i brings into a value: a use of one, or of a local that holds one.
+local function note_argument(list, i, path, found)
+  local t, before = list[i], list[i - 1]
+  if t.kind ~= "name" or before and (before.kind == "." or before.kind == ":") then return end
+  local name = found.locals[t.text] or argument_at(list, i)
+  if not name then return end
+  local names = found.arguments[path] or {}
+  for _, known in ipairs(names) do if known == name then return end end
+  names[#names + 1] = name
+  found.arguments[path] = names
+end
+
 -- The value of a key from i on, up to `,` `;` or the closing brace; tables in it belong to `path`.
 local function read_value(list, i, path, found)
   while list[i] do
     local t = list[i]
     if t.kind == "," or t.kind == ";" or t.kind == "}" then return i end
+    note_argument(list, i, path, found)
     if t.kind == "{" then
       i = read_table(list, i, path, found)
     elseif t.kind == "(" and list[i + 1] and list[i + 1].kind == "{" then
@@ -97,7 +118,9 @@ local function read_value(list, i, path, found)
       while list[i] and list[i].kind ~= ")" do i = opens[list[i].text] and behind_group(list, i) or i + 1 end
       i = i + 1
     elseif t.kind ~= "string" and opens[t.text] then
-      i = behind_group(list, i)
+      local stop = behind_group(list, i)
+      for k = i + 1, stop - 1 do note_argument(list, k, path, found) end
+      i = stop
     else
       i = i + 1
     end
@@ -120,37 +143,41 @@ function read_table(list, i, path, found)
       i = i + 1
     elseif t.kind == "name" and second and second.kind == "=" then
       local at = join(path, t.text)
-      found[at] = t.line
+      found.line[at], found.arguments[at] = t.line, nil
       i = read_value(list, i + 2, at, found)
     elseif t.kind == "[" and second and second.kind == "string" and third and third.kind == "]" then
       local at = join(path, second.text)
-      found[at] = t.line
+      found.line[at], found.arguments[at] = t.line, nil
       i = read_value(list, i + 4, at, found)
     else
       index = index + 1
       local at = join(path, index)
-      found[at] = t.line
+      found.line[at], found.arguments[at] = t.line, nil
       i = read_value(list, i, at, found)
     end
   end
   return i + 1
 end
 
--- lines.of(source) → { key path = line }; "" is the line of the return itself.
+-- lines.of(source) → { key path = line }, { key path = { names of arguments } }; "" is the line of the return itself.
 function lines.of(source)
-  local list, found, i = tokens_of(source), {}, 1
+  local list, i = tokens_of(source), 1
+  local found = { line = {}, arguments = {}, locals = {} }
   while list[i] do
     local t = list[i]
     if t.kind == "name" and t.text == "return" then
-      found = { [""] = t.line }
+      found.line, found.arguments = { [""] = t.line }, {}
       i = read_value(list, i + 1, "", found)
+    elseif t.text == "local" and list[i + 2] and list[i + 2].kind == "=" then
+      found.locals[list[i + 1].text] = argument_at(list, i + 3)
+      i = i + 3
     elseif t.kind ~= "string" and opens[t.text] then
       i = behind_group(list, i)
     else
       i = i + 1
     end
   end
-  return found
+  return found.line, found.arguments
 end
 
 return lines

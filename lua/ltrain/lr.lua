@@ -6,26 +6,21 @@ local construct = require "ltrain.construct"
 
 local lr = {}
 
-lr.constant = construct("constant", "lt.lr.constant")
-lr.cosine = construct("cosine", "lt.lr.cosine")
-lr.wsd = construct("wsd", "lt.lr.wsd")
+local peak = { "peak", type = "number", min = 0, max = 1e6, required = true, doc = "The largest rate." }
+local warmup = { "warmup", type = "integer", min = 0, default = 0, unit = "steps",
+  doc = "Steps in which the rate climbs to the peak." }
+local floor = { "floor", type = "number", min = 0, max = 1, default = 0.1,
+  doc = "The last rate, as a share of the peak." }
+local curve = { "steps", type = "integer", min = 1, computed = "train.steps", unit = "steps",
+  doc = "Length of the curve." }
 
-local warmup = { "integer", min = 0, default = 0, meaning = "steps to the peak" }
-local peak = { "number", above = 0, required = true, meaning = "the largest rate" }
-local floor = { "number", min = 0, max = 1, default = 0.1, meaning = "the last rate, as a share of the peak" }
-
-lr.schema = {
-  constant = { peak = peak, warmup = warmup },
-  cosine = {
-    peak = peak, warmup = warmup, floor = floor,
-    steps = { "integer", min = 1, meaning = "length of the curve; default: train.steps" },
-  },
-  wsd = {
-    peak = peak, warmup = warmup, floor = floor,
-    steps = { "integer", min = 1, meaning = "length of the curve; default: train.steps" },
-    decay = { "integer", min = 0, meaning = "steps of the final descent; default: a fifth" },
-  },
-}
+lr.constant = construct { "lt.lr.constant", doc = "The peak, once it is reached.", fields = { peak, warmup } }
+lr.cosine = construct { "lt.lr.cosine", doc = "Half a cosine from the peak to its floor.",
+  fields = { peak, warmup, floor, curve } }
+lr.wsd = construct { "lt.lr.wsd", doc = "Warm up, stay, descend on a straight line.",
+  fields = { peak, warmup, floor, curve,
+    { "decay", type = "integer", min = 0, computed = "a fifth of steps", unit = "steps",
+      doc = "Steps of the final descent." } } }
 
 local shapes = {}
 

@@ -7,72 +7,95 @@ local op = core.op
 
 local nn = {}
 
-nn.decoder = construct("decoder", "lt.nn.decoder")
-nn.swiglu = construct("swiglu", "lt.nn.swiglu")
-nn.gelu = construct("gelu", "lt.nn.gelu")
+-- ---- The constructors and their fields ----
 
--- ---- What the fields are: read by ltrain.schema ----
+local SMALLEST = 1.1754944e-38 -- normal float32: what is less is nothing, and divides nothing
 
 local rope = {
-  base = { "number", above = 0, default = 10000, meaning = "base of the frequencies" },
-  scaling = { "string", choices = { "none", "linear", "ntk", "yarn" }, default = "none", meaning = "for longer texts" },
-  factor = { "number", min = 1, default = 1, meaning = "of the scaling" },
-  original_length = { "number", min = 1, default = 2048, meaning = "length before the scaling (yarn)" },
+  { "base", type = "number", min = 1, default = 10000, doc = "Base of the frequencies." },
+  { "scaling", type = "string", choices = { "none", "linear", "ntk", "yarn" }, default = "none",
+    doc = "How positions beyond the length of the first training are brought back into it." },
+  { "factor", type = "number", min = 1, default = 1, doc = "How many times longer texts are than that length." },
+  { "original_length", type = "number", min = 1, default = 2048, unit = "tokens",
+    doc = "The length of the first training, which YaRN asks for." },
 }
+
+local one_window = { type = "any", of = {
+  { type = "constant", is = false },
+  { type = "integer", min = 1, max = 2 ^ 31 - 1 },
+} }
 
 local attention = {
-  window = { "window", default = false, meaning = "keys a query sees; false: all; a list: one a layer" },
-  rope = { "table", fields = rope, default = {}, meaning = "rotary positions; false: none" },
-  block = { "integer", min = 1, default = 128, meaning = "queries and keys a block of the kernel" },
+  { "window", type = "any", of = { one_window.of[1], one_window.of[2], { type = "list", of = one_window } },
+    default = false, unit = "tokens",
+    doc = "Keys a query sees, itself among them; false: all before it. A list has one for each layer." },
+  { "rope", type = "any", of = { { type = "constant", is = false }, { type = "table", fields = rope,
+      class = "lt.nn.decoder.rope" } }, default = {}, doc = "Rotary positions; false: none." },
+  { "block", type = "integer", min = 1, max = 4096, default = 128, unit = "tokens",
+    doc = "Queries and keys a block of the kernel." },
 }
 
-local hidden = {
-  hidden = { "integer", min = 1, meaning = "width inside; default: a multiple of 16 near 8/3 widths (gelu: 4)" },
-}
+local function hidden(computed)
+  return { { "hidden", type = "integer", min = 1, max = 2 ^ 24, computed = computed, doc = "Width inside." } }
+end
 
-nn.schema = {
-  decoder = {
-    vocab = { "integer", min = 1, default = 256, meaning = "tokens there are; 256: bytes" },
-    width = { "integer", min = 1, required = true, meaning = "of the residual stream" },
-    layers = { "integer", min = 0, required = true, meaning = "layers" },
-    heads = { "integer", min = 1, required = true, meaning = "query heads" },
-    kv_heads = { "integer", min = 1, meaning = "key and value heads; default: heads" },
-    head_dim = { "integer", min = 2, meaning = "width of a head; default: width / heads" },
-    attention = { "table", fields = attention, default = {}, meaning = "what is seen, and positions" },
-    ffn = { "kind", kinds = { swiglu = hidden, gelu = hidden }, callable = true, default = { kind = "swiglu" },
-      meaning = "lt.nn.swiglu {}, lt.nn.gelu {}, or function(x, ctx)" },
-    norm = { "string", choices = { "rmsnorm", "layernorm" }, default = "rmsnorm", meaning = "of every layer" },
-    eps = { "number", above = 0, default = 1e-5, meaning = "of the norms" },
-    dropout = { "number", min = 0, below = 1, default = 0, meaning = "of what is added to the residual stream" },
-    tied = { "boolean", default = false, meaning = "the output matrix is the embedding" },
-    std = { "number", above = 0, default = 0.02, meaning = "deviation of the initial weights" },
-    chunk = { "integer", min = 1, default = 256, meaning = "rows of logits that exist at once in the loss" },
-    outputs = { "list", of = { "string", choices = { "logits" } }, default = {}, meaning = "further outputs" },
-  },
-}
+nn.swiglu = construct { "lt.nn.swiglu", fields = hidden "8/3 widths, to a multiple of 16",
+  doc = "A gated feed-forward layer: down(silu(gate(x)) · up(x))." }
+nn.gelu = construct { "lt.nn.gelu", fields = hidden "4 widths, to a multiple of 16",
+  doc = "A plain feed-forward layer with biases: down(gelu(up(x)))." }
 
--- Checks that need more than one field; faults are added with `fault(key, what, …)`.
-function nn.check_decoder(m, fault)
+-- Checks that need more than one field, and the defaults that follow from others.
+local function finish_decoder(m, _, fault)
   m.kv_heads = m.kv_heads or m.heads
-  if not m.head_dim then
-    if m.width % m.heads ~= 0 then
-      return fault("head_dim", "width is no multiple of heads, so a head's width must be given",
-        { expected = "head_dim", got = string.format("width %d, heads %d", m.width, m.heads) })
+  if not m.head_dim and m.width % m.heads ~= 0 then
+    fault(".head_dim", "width is no multiple of heads, so a head's width must be given",
+      { expected = "head_dim", got = string.format("width %d, heads %d", m.width, m.heads) })
+  else
+    m.head_dim = m.head_dim or m.width / m.heads
+    if m.head_dim % 2 ~= 0 and m.attention.rope then
+      fault(".head_dim", "rotary positions turn pairs", { expected = "an even head_dim", got = tostring(m.head_dim) })
     end
-    m.head_dim = m.width / m.heads
   end
   if m.heads % m.kv_heads ~= 0 then
-    fault("kv_heads", "every kv head must serve the same number of query heads",
+    fault(".kv_heads", "every kv head must serve the same number of query heads",
       { expected = "a divisor of " .. m.heads, got = tostring(m.kv_heads) })
   end
-  if m.head_dim % 2 ~= 0 and m.attention.rope then
-    fault("head_dim", "rotary positions turn pairs", { expected = "an even head_dim", got = tostring(m.head_dim) })
-  end
   if type(m.attention.window) == "table" and #m.attention.window ~= m.layers then
-    fault("attention.window", "one window a layer",
+    fault(".attention.window", "is a list that has not one window for each layer",
       { expected = m.layers .. " windows", got = tostring(#m.attention.window) })
   end
 end
+
+nn.decoder = construct { "lt.nn.decoder", finish = finish_decoder,
+  doc = "A decoder: layers of attention and feed-forward on a residual stream, and the loss of the next token.",
+  fields = {
+    { "vocab", type = "integer", min = 1, max = 2 ^ 24, default = 256, unit = "tokens",
+      doc = "Tokens there are; text is bytes, of which there are 256." },
+    { "width", type = "integer", min = 1, max = 2 ^ 24, required = true, doc = "Width of the residual stream." },
+    { "layers", type = "integer", min = 0, max = 2 ^ 16, required = true, doc = "Layers." },
+    { "heads", type = "integer", min = 1, max = 2 ^ 16, required = true, doc = "Query heads of a layer." },
+    { "kv_heads", type = "integer", min = 1, max = 2 ^ 16, computed = "heads",
+      doc = "Key and value heads of a layer; they must divide heads." },
+    { "head_dim", type = "integer", min = 1, max = 2 ^ 16, computed = "width / heads",
+      doc = "Width of a head; even, if there are rotary positions." },
+    { "attention", type = "table", fields = attention, default = {}, class = "lt.nn.decoder.attention",
+      doc = "What is seen, and where it is." },
+    { "ffn", type = "any", default = { kind = "swiglu" }, of = {
+        { type = "made", by = { "lt.nn.swiglu", "lt.nn.gelu" }, default = { kind = "swiglu" } },
+        { type = "function" } },
+      doc = "The feed-forward layer: a built-in one, or function(x, ctx) that returns a value of x's shape." },
+    { "norm", type = "string", choices = { "rmsnorm", "layernorm" }, default = "rmsnorm",
+      doc = "The norm of every layer." },
+    { "eps", type = "number", min = SMALLEST, max = 1, default = 1e-5, doc = "Added to the variance in the norms." },
+    { "dropout", type = "number", min = 0, below = 1, default = 0,
+      doc = "Share of what is added to the residual stream that is left out, in training." },
+    { "tied", type = "boolean", default = false, doc = "The output matrix is the embedding." },
+    { "std", type = "number", min = SMALLEST, max = 1e6, default = 0.02, doc = "Deviation of the initial weights." },
+    { "chunk", type = "integer", min = 1, max = 2 ^ 31 - 1, default = 256, unit = "tokens",
+      doc = "Rows of logits that exist at once in the loss." },
+    { "outputs", type = "list", of = { type = "string", choices = { "logits" } }, default = {},
+      doc = "What else is computed, for scripts to read." },
+  } }
 
 -- ---- Feed-forward layers ----
 

@@ -3,24 +3,29 @@
 -- the update are controls: they change between steps, the schedule does not.
 local core = require "ltrain.core"
 local construct = require "ltrain.construct"
+require "ltrain.lr"
 local op = core.op
 
 local optim = {}
 
-optim.adamw = construct("adamw", "lt.optim.adamw")
+local SMALLEST = 1.1754944e-38 -- normal float32: less would divide zero by zero
 
-optim.schema = {
-  adamw = {
-    lr = { "lr", required = true, meaning = "a number, lt.lr.cosine {} and its kind, or function(step)" },
-    beta1 = { "number", min = 0, below = 1, default = 0.9, meaning = "decay of the mean of gradients" },
-    beta2 = { "number", min = 0, below = 1, default = 0.95, meaning = "decay of the mean of their squares" },
-    eps = { "number", above = 0, default = 1e-8, meaning = "added to the root of the second mean" },
-    weight_decay = { "number", min = 0, default = 0.1, meaning = "times the learning rate; of matrices only" },
-    clip = { "number", min = 0, default = 1, meaning = "largest norm of all gradients together; 0: none" },
-    shard = { "integer", min = 0, max = 3, default = 0,
-      meaning = "what ranks of dp and sp share out: 1 moments, 2 gradients too, 3 parameters too" },
-  },
-}
+optim.adamw = construct { "lt.optim.adamw", doc = "AdamW, after clipping by the global norm.", fields = {
+  { "lr", type = "any", required = true, of = {
+      { type = "number", min = 0, max = 1e6 },
+      { type = "made", by = { "lt.lr.constant", "lt.lr.cosine", "lt.lr.wsd" } },
+      { type = "function" } },
+    doc = "The learning rate: a number, a curve, or function(step) that returns it; steps count from 0." },
+  { "beta1", type = "number", min = 0, below = 1, default = 0.9, doc = "Decay of the mean of gradients." },
+  { "beta2", type = "number", min = 0, below = 1, default = 0.95, doc = "Decay of the mean of their squares." },
+  { "eps", type = "number", min = SMALLEST, max = 1, default = 1e-8, doc = "Added to the root of the second mean." },
+  { "weight_decay", type = "number", min = 0, max = 1e6, default = 0.1,
+    doc = "Share of a matrix that an update takes away, times the learning rate." },
+  { "clip", type = "number", min = 0, max = 1e30, default = 1,
+    doc = "Largest norm of all gradients together; 0: any." },
+  { "shard", type = "integer", min = 0, max = 3, default = 0,
+    doc = "What the ranks of dp and sp share out: 1 moments, 2 gradients too, 3 parameters too." },
+} }
 
 local GROUP = 32 -- sums added by one operation
 

@@ -1,199 +1,155 @@
--- schema.lua: checks tables of settings against what is registered for them, and fills in defaults.
--- A field is { type, min, max, above, below, choices, default, required, meaning, … }; a fault says what was expected
--- and what was there. All faults of a table are found at once; nothing given is changed: checking makes a copy.
+-- schema.lua: the register of keys: checking, "did you mean", --set, the reference page and the stubs draw on it.
+-- To add a key is to add its field to the list it belongs to (recipe.lua, or the constructor's file), nothing else:
+--   { "steps", type = "integer", min = 0, default = 1000, unit = "steps", doc = "Length of the run." }
+-- type     a name in types.lua, whose head lists what else its fields have
+-- default  when it is not written; or required = true; or computed = "words" where `finish` works it out
+-- unit     what a number counts; doc: sentences, for people
+-- finish   function(value, path, fault) → value: checks across a value's own parts, once each of them is right
+-- All faults are found at once; nothing given is changed: checking makes a copy, complete with the defaults.
 local core = require "ltrain.core"
 
-local schema = {}
+local schema = {
+  types = {},        -- filled by types.lua
+  constructors = {}, -- in the order they were made, and by name: { name =, kind =, fields =, doc = }
+}
 
--- ---- Faults ----
+-- ---- Faults: { key, what, expected, got, hint, where, code }, in the order they were found ----
 
-local function add(faults, path, what, more)
+function schema.add(faults, path, what, more)
   local fault = { key = path, what = what }
   for key, value in pairs(more or {}) do fault[key] = value or nil end -- a hint may be false
   faults[#faults + 1] = fault
 end
 
-local function show(x)
-  if type(x) == "string" then return string.format("%q", x) end
+-- Raise the first of some faults, if there are any.
+function schema.raise(faults)
+  local first = faults[1]
+  if first then core.fail(first) end
+end
+
+-- A value in a message: what a person would have written.
+function schema.show(x)
+  if type(x) == "string" then return string.format("%q", #x > 64 and x:sub(1, 64) .. "…" or x) end
   if type(x) == "number" or type(x) == "boolean" or x == nil then return tostring(x) end
   local t = core.type(x)
-  return (t == "table" and type(x.kind) == "string") and "lt … " .. x.kind .. " {}" or "a " .. t
+  local made = t == "table" and type(x.kind) == "string" and schema.made_by(x.kind)
+  if made then return made.name .. " { … }" end
+  return t == "table" and next(x) == nil and "{}" or "a " .. t
 end
 
-local function quoted(list)
-  local words = {}
-  for i, word in ipairs(list) do words[i] = string.format("%q", word) end
-  return table.concat(words, ", ")
-end
+-- ---- Names ----
 
-local function sorted_keys(t)
-  local keys = {}
-  for key in pairs(t) do keys[#keys + 1] = key end
-  table.sort(keys, function(a, b) return tostring(a) < tostring(b) end)
-  return keys
-end
-
-local function join(path, key)
+function schema.join(path, key)
   if type(key) == "number" then return path .. "[" .. key .. "]" end
+  if type(key) ~= "string" then return path .. "[" .. core.tostring(key) .. "]" end
   return path == "" and key or path .. "." .. key
 end
 
--- ---- Types: each gives the value to use, or adds a fault ----
-
-local types = {}
-local check -- check(value, field, path, faults) → value
-
-local function range_text(field, noun)
-  local parts = {}
-  if field.min then parts[#parts + 1] = "at least " .. field.min end
-  if field.above then parts[#parts + 1] = "above " .. field.above end
-  if field.max then parts[#parts + 1] = "at most " .. field.max end
-  if field.below then parts[#parts + 1] = "below " .. field.below end
-  return noun .. (#parts > 0 and " " .. table.concat(parts, ", ") or "")
+-- The field of a name in a list of fields, nil.
+function schema.field(fields, name)
+  for _, field in ipairs(fields) do if field[1] == name then return field end end
 end
 
-local function in_range(x, field)
-  return x == x and not (field.min and x < field.min) and not (field.max and x > field.max)
-    and not (field.above and x <= field.above) and not (field.below and x >= field.below)
-end
-
-function types.number(value, field, path, faults)
-  if type(value) == "number" and in_range(value, field) then return value end
-  add(faults, path, "is no such number", { expected = range_text(field, "a number"), got = show(value) })
-end
-
-function types.integer(value, field, path, faults)
-  if type(value) == "number" and value % 1 == 0 and math.abs(value) < 2 ^ 53 and in_range(value, field) then
-    return value
-  end
-  add(faults, path, "is no such integer", { expected = range_text(field, "an integer"), got = show(value) })
-end
-
-function types.boolean(value, _, path, faults)
-  if type(value) == "boolean" then return value end
-  add(faults, path, "is not true or false", { expected = "true or false", got = show(value) })
-end
-
-types["function"] = function(value, _, path, faults)
-  if type(value) == "function" then return value end
-  add(faults, path, "is no function", { expected = "a function", got = show(value) })
-end
-
-function types.string(value, field, path, faults)
-  if type(value) ~= "string" then
-    return add(faults, path, "is no string",
-      { expected = field.choices and "one of " .. quoted(field.choices) or "a string", got = show(value) })
-  end
-  if not field.choices then return value end
-  for _, choice in ipairs(field.choices) do if choice == value then return value end end
-  local near = core.nearest(value, field.choices)
-  add(faults, path, "has no such value", {
-    expected = "one of " .. quoted(field.choices), got = show(value),
-    hint = near and string.format("did you mean %q?", near),
-  })
-end
-
--- Bytes: a number, or text like "2 GiB".
-local units = { B = 1, KiB = 2 ^ 10, MiB = 2 ^ 20, GiB = 2 ^ 30, TiB = 2 ^ 40, kB = 1e3, MB = 1e6, GB = 1e9, TB = 1e12 }
-function types.size(value, _, path, faults)
-  local bytes = value
-  if type(value) == "string" then
-    local number, unit = value:match "^%s*([%d%.]+)%s*(%a+)%s*$"
-    bytes = tonumber(number) and units[unit] and math.floor(tonumber(number) * units[unit])
-  end
-  if type(bytes) == "number" and bytes >= 0 and bytes % 1 == 0 and bytes < 2 ^ 53 then return bytes end
-  add(faults, path, "is no size", { expected = 'bytes, or text like "2 GiB"', got = show(value) })
-end
-
--- A plain table with registered fields; false where the field may be switched off.
-function types.table(value, field, path, faults)
-  if value == false and field.default ~= nil then return false end
-  if type(value) ~= "table" then
-    return add(faults, path, "is no table", { expected = "a table", got = show(value) })
-  end
-  return schema.fields(value, field.fields, path, faults)
-end
-
-function types.list(value, field, path, faults)
-  if type(value) ~= "table" then value = { value } end
+function schema.names(fields)
   local out = {}
-  for i, element in ipairs(value) do out[i] = check(element, field.of, join(path, i), faults) end
+  for i, field in ipairs(fields) do out[i] = field[1] end
   return out
 end
 
--- { kind = …, fields }: what a constructor of ours returned.
-function types.kind(value, field, path, faults)
-  if field.callable and type(value) == "function" then return value end
-  local names = sorted_keys(field.kinds)
-  local kind = type(value) == "table" and value.kind
-  if not kind or not field.kinds[kind] then
-    local near = type(kind) == "string" and core.nearest(kind, names)
-    return add(faults, path, "is no kind that fits here", {
-      expected = "one of " .. quoted(names) .. (field.callable and ", or a function" or ""), got = show(value),
-      hint = near and string.format("did you mean %q?", near),
-    })
-  end
-  local own = {}
-  for key, x in pairs(value) do if key ~= "kind" and key ~= "where" then own[key] = x end end
-  local out = schema.fields(own, field.kinds[kind], path, faults)
-  out.kind, out.where = kind, value.where
-  return out
+-- Any constructor of a kind: kinds of different families may have the same name, and any of them will do for a message.
+function schema.made_by(kind)
+  for _, made in ipairs(schema.constructors) do if made.kind == kind then return made end end
 end
-
--- Windows of attention: false, a number of keys, or one of them a layer.
-function types.window(value, _, path, faults)
-  local function one(x, at)
-    if x == false then return false end
-    return types.integer(x, { min = 1 }, at, faults)
-  end
-  if type(value) ~= "table" then return one(value, path) end
-  local out = {}
-  for i = 1, #value do out[i] = one(value[i], join(path, i)) end
-  return out
-end
-
-function types.any(value) return value end
 
 -- ---- Checking ----
 
-function check(value, field, path, faults)
+-- The value of a field as it is used: read, completed, or nil and faults.
+function schema.check(value, field, path, faults)
   if value == nil then
     if field.required then
-      add(faults, path, "is missing", { expected = field.meaning, hint = field.hint })
+      schema.add(faults, path, "is missing", { expected = schema.types[field.type].text(field) })
       return nil
     end
     if field.default == nil then return nil end
     value = field.default
   end
-  local f = types[field[1]]
-  return f(value, field, path, faults)
+  local before = #faults
+  local out = schema.types[field.type].read(value, field, path, faults)
+  if #faults > before or not field.finish then return out end
+  return field.finish(out, path, function(key, what, more) schema.add(faults, path .. key, what, more) end)
 end
 
--- Every field of `t` is registered in `fields`; the result has the defaults too.
+-- Where else a key of this name would belong: "train.steps".
+local function elsewhere(name, fields, path)
+  for _, field in ipairs(fields) do
+    local at = schema.join(path, field[1])
+    if field[1] == name then return at end
+    local found = field.type == "table" and elsewhere(name, field.fields, at)
+    if found then return found end
+  end
+end
+
+local function unknown(key, near, names, path, faults)
+  local hint = near and "did you mean " .. near .. "?"
+  local home = not near and schema.root and elsewhere(key, schema.root, "")
+  if home then hint = "did you mean " .. home .. "?" end
+  if #names == 0 then hint = "it has no keys" end
+  schema.add(faults, schema.join(path, key), "there is no such key", {
+    expected = #names > 0 and #names <= 12 and "one of " .. table.concat(names, ", ") or nil, hint = hint })
+end
+
+-- Keys in an order that is the same everywhere: strings by bytes behind numbers behind the rest.
+local function keys_of(t)
+  local keys = {}
+  for key in pairs(t) do keys[#keys + 1] = key end
+  table.sort(keys, function(a, b)
+    if type(a) ~= type(b) then return type(a) < type(b) end
+    if type(a) == "number" or type(a) == "string" then return a < b end
+    return tostring(a) < tostring(b)
+  end)
+  return keys
+end
+
+-- A table with these fields and no others; the result has the defaults too.
 function schema.fields(t, fields, path, faults)
-  local out, names = {}, sorted_keys(fields)
-  for _, key in ipairs(sorted_keys(t)) do
-    if type(key) ~= "string" or not fields[key] then
+  local out = {}
+  local names, meant = schema.names(fields), {}
+  for _, key in ipairs(keys_of(t)) do
+    if not schema.field(fields, key) then
       local near = type(key) == "string" and core.nearest(key, names)
-      add(faults, join(path, key), "there is no such key", {
-        expected = #names <= 12 and "one of " .. table.concat(names, ", ") or nil,
-        hint = near and "did you mean " .. near .. "?",
-      })
+      unknown(key, near, names, path, faults)
+      meant[near or false] = true
     end
   end
-  for _, key in ipairs(names) do out[key] = check(t[key], fields[key], join(path, key), faults) end
+  for _, field in ipairs(fields) do
+    local name = field[1]
+    if t[name] ~= nil or not meant[name] then -- one that is misspelt is not missing too
+      out[name] = schema.check(t[name], field, schema.join(path, name), faults)
+    end
+  end
   return out
 end
 
--- A new type of field: f(value, field, path, faults) → the value to use.
-function schema.add_type(name, f) types[name] = f end
-schema.check = check
-schema.add = add
+-- ---- Asking what a key is ----
 
--- Raise the first of some faults, if there are any.
-function schema.raise(faults)
-  local first = faults[1]
-  if first then core.fail(first) end
+-- The fields of a table of settings that `field` describes, as `value` has it; nil where it has none.
+function schema.fields_in(field, value)
+  local t = schema.types[field.type]
+  return t.fields and t.fields(field, value)
+end
+
+-- The field of a path of keys in a recipe as given, so far as it is known: kinds are those that are there, or defaults.
+function schema.at(keys, given)
+  local fields, field = schema.root, nil
+  for _, key in ipairs(keys) do
+    if not fields then return nil end
+    field = schema.field(fields, key)
+    if not field then return nil end
+    given = type(given) == "table" and given[key] or nil
+    if given == nil then given = field.default end
+    fields = schema.fields_in(field, given)
+  end
+  return field
 end
 
 return schema

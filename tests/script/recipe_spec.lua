@@ -1,4 +1,5 @@
--- recipe_spec.lua: recipes from file to settings: arguments, --set, faults with the line, the key and a hint.
+-- recipe_spec.lua: recipes from file to settings and graphs: arguments, --set, faults found while it runs and builds.
+-- What the schema refuses, with its exact words: tests/recipes/faulty.
 local path = "recipe_spec_recipe.lua" -- in the folder of the tests
 
 local good = [[
@@ -53,18 +54,18 @@ describe("a recipe", function()
     assert.equal("10000", setting(r, "model.attention.rope.base"))
     assert.equal("0.95", setting(r, "optim.beta2"))
     assert.equal('"auto"', setting(r, "train.micro_batch"))
-    assert.equal("64", setting(r, "data.length[1][2]"))
+    assert.equal("{ { 0, 64 } }", setting(r, "data.length"))
   end)
   it("takes arguments, converted to what their default is", function()
     assert.equal("64", setting(open(good, { "width=64" }), "model.width"))
     local e = refuse(good, { "width=wide" })
     assert.equal(2, e.code)
-    assert.same({ "width", "a number", "wide" }, { e.key, e.expected, e.got })
+    assert.same({ "argument width=wide", "a number, as 32 is", "wide" }, { e.where, e.expected, e.got })
   end)
   it("refuses arguments it does not declare, and lists those it does", function()
     local e = refuse(good, { "widht=64" })
     assert.equal(2, e.code)
-    assert.equal("the recipe has no argument 'widht'", e.what)
+    assert.same({ "argument widht=64", "the recipe has no such argument" }, { e.where, e.what })
     assert.equal("one of width", e.expected)
     assert.equal("did you mean width?", e.hint)
   end)
@@ -132,59 +133,6 @@ end)
 
 describe("a fault of a recipe", function()
   teardown(function() os.remove(path) end)
-  local faults = { -- { from, to, line, key, what, expected, got, hint }
-    { "layers = 2", "layrs = 2", 9, "model.layrs", "there is no such key", "", "", "did you mean layers?" },
-    { "width = k", "width = 0", 8, "model.width", "is no such integer", "an integer at least 1", "0", "" },
-    { "width = k", "width = 2.5", 8, "model.width", "is no such integer", "an integer at least 1", "2.5", "" },
-    { "width = k", "width = k, norm = 'rsmnorm'", 8, "model.norm", "has no such value",
-      'one of "rmsnorm", "layernorm"', '"rsmnorm"', 'did you mean "rmsnorm"?' },
-    { "width = k", "width = 30", 7, "model.head_dim", "width is no multiple of heads, so a head's width must be given",
-      "head_dim", "width 30, heads 4", "" },
-    { "heads = 4", "heads = 4, kv_heads = 3", 9, "model.kv_heads",
-      "every kv head must serve the same number of query heads", "a divisor of 4", "3", "" },
-    { "hidden = 48", "hiden = 48", 10, "model.ffn.hiden", "there is no such key", "one of hidden", "",
-      "did you mean hidden?" },
-    { "lt.nn.swiglu { hidden = 48 }", "'swiglu'", 10, "model.ffn", "is no kind that fits here",
-      'one of "gelu", "swiglu", or a function', '"swiglu"', "" },
-    { "lt.lr.cosine { peak = 1e-3, warmup = 10 }", "lt.lr.cosine()", 12, "", "lt.lr.cosine takes a table of fields",
-      "lt.lr.cosine { … }", "nil", "" },
-    { "warmup = 10", "warmup = -1", 12, "optim.lr.warmup", "is no such integer", "an integer at least 0", "-1", "" },
-    { "steps = 100", "steps = 100 }, lenght = { 1", 13, "lenght", "there is no such key", "", "", "" },
-    { "train = \"*.txt\",", "", 3, "data.train", "is missing", "patterns of the files to learn from", "", "" },
-    { "tokens = 256", "tokens = true", 13, "train.tokens", "is no such integer",
-      "an integer at least 1, at most 2147483647", "true", "" },
-    { "tokens = 256", "tokens = 1e15", 13, "train.tokens", "is no such integer", "", "1e+15", "" },
-    { "  model =", "  checkpoint = { budget = 1e300 },\n  model =", 7, "checkpoint.budget", "is no size", "", "1e+300",
-      "" },
-    { "tokens = 256", "tokens = 256, micro_batch = 'all'", 13, "train.micro_batch", "is no such integer",
-      "an integer at least 1", '"all"', "" },
-    { "length = 64", "length = { { 0, 64 }, { 0, 128 } }", 5, "data.length[2][1]",
-      "the steps of a length begin at 0 and grow", "", "0", "" },
-    { "length = 64,", "length = 64, eval = 'x', hold_out = 0.1", 5, "data.hold_out", "held-out texts are given twice",
-      "eval or hold_out", "", "" },
-    { "vocab = 256", "vocab = 100", 8, "model.vocab", "text is bytes", "at least 256", "100", "" },
-    { "  model =", "  checkpoint = { budget = 'plenty' },\n  model =", 7, "checkpoint.budget", "is no size",
-      'bytes, or text like "2 GiB"', '"plenty"', "" },
-    { "  model =", "  checkpoint = 'everything',\n  model =", 7, "checkpoint.mode", "has no such value",
-      'one of "none", "layers"', '"everything"', "" },
-    { "  model =", "  layout = { mesh = { dp = 'all' } },\n  model =", 7, "layout.mesh.dp", "is no such integer",
-      "an integer at least 1, at most 1048576", '"all"', "" },
-    { "  model =", "  layout = { place = { ['lm_head.*'] = 'cut' } },\n  model =", 7, "layout.place.lm_head.*",
-      "is no placement", '"replicated" or { tp = dimension }', "cut", "" },
-    { "optim = lt.optim.adamw {", "optim = lt.optim.adamw { shard = 4,", 12, "optim.shard", "is no such integer",
-      "an integer at least 0, at most 3", "4", "" },
-  }
-  for _, f in ipairs(faults) do
-    it("says: " .. f[4] .. " " .. f[5], function()
-      local e = refuse(changed(f[1], f[2]))
-      assert.equal(3, e.code)
-      assert.same({ path .. ":" .. f[3], f[4], f[5] }, { e.where, e.key, e.what })
-      if f[6] ~= "" then assert.equal(f[6], e.expected) end
-      assert.equal(f[7], e.got)
-      assert.equal(f[8], e.hint)
-    end)
-  end
-
   it("is told where a table was made, when it is not written out in place", function()
     local e = refuse("local m = lt.nn.decoder {\n  widht = 3 }\n" .. [[
 return { data = { train = "x" }, model = m, optim = lt.optim.adamw { lr = 1 } }]])
@@ -260,6 +208,6 @@ return { data = { train = "x" }, model = m, optim = lt.optim.adamw { lr = 1 } }]
   it("may be that there is no recipe", function()
     local ok, e = pcall(lt.recipe, "no_such_recipe.lua")
     assert.is_false(ok)
-    assert.same({ 4, "no_such_recipe.lua" }, { e.code, e.where })
+    assert.same({ 2, "no_such_recipe.lua" }, { e.code, e.where })
   end)
 end)

@@ -1,0 +1,15 @@
+-- constructor_empty.lua: a constructor called with nothing.
+local k = lt.arg("width", 32, "of the stream")
+return {
+  data = {
+    train = "*.txt",
+    length = 64,
+  },
+  model = lt.nn.decoder {
+    vocab = 256, width = k,
+    layers = 2, heads = 4,
+    ffn = lt.nn.swiglu { hidden = 48 },
+  },
+  optim = lt.optim.adamw { lr = lt.lr.cosine() },
+  train = { tokens = 256, steps = 100 },
+}

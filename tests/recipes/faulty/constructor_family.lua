@@ -1,0 +1,15 @@
+-- constructor_family.lua: a constructor of another family.
+local k = lt.arg("width", 32, "of the stream")
+return {
+  data = {
+    train = "*.txt",
+    length = 64,
+  },
+  model = lt.nn.decoder {
+    vocab = 256, width = k,
+    layers = 2, heads = 4,
+    ffn = lt.optim.adamw { lr = 1 },
+  },
+  optim = lt.optim.adamw { lr = lt.lr.cosine { peak = 1e-3, warmup = 10 } },
+  train = { tokens = 256, steps = 100 },
+}

@@ -1,0 +1,15 @@
+-- constructor_word.lua: the name of a layer instead of its constructor.
+local k = lt.arg("width", 32, "of the stream")
+return {
+  data = {
+    train = "*.txt",
+    length = 64,
+  },
+  model = lt.nn.decoder {
+    vocab = 256, width = k,
+    layers = 2, heads = 4,
+    ffn = "swiglu",
+  },
+  optim = lt.optim.adamw { lr = lt.lr.cosine { peak = 1e-3, warmup = 10 } },
+  train = { tokens = 256, steps = 100 },
+}

@@ -1,0 +1,17 @@
+-- layer_shape.lua: a layer of its own that returns another shape.
+local k = lt.arg("width", 32, "of the stream")
+return {
+  data = {
+    train = "*.txt",
+    length = 64,
+  },
+  model = lt.nn.decoder {
+    vocab = 256, width = k,
+    layers = 2, heads = 4,
+    ffn = function(x, ctx)
+      return ctx:linear("up", x, 40)
+    end,
+  },
+  optim = lt.optim.adamw { lr = lt.lr.cosine { peak = 1e-3, warmup = 10 } },
+  train = { tokens = 256, steps = 100 },
+}

@@ -1,0 +1,18 @@
+-- mesh_experts.lua: experts that do not fit the mesh.
+-- arguments: --check --ranks 4
+local k = lt.arg("width", 32, "of the stream")
+return {
+  data = {
+    train = "*.txt",
+    length = 64,
+  },
+  model = lt.nn.decoder {
+    vocab = 256, width = k,
+    layers = 2, heads = 4,
+    ffn = lt.nn.swiglu { hidden = 48 },
+  },
+  optim = lt.optim.adamw { lr = lt.lr.cosine { peak = 1e-3, warmup = 10 } },
+  layout = { mesh = { dp = 2, tp = 2,
+    ep = 4 } },
+  train = { tokens = 256, steps = 100 },
+}

@@ -1,0 +1,2 @@
+-- parts_missing.lua: a recipe that is empty.
+return {}
