@@ -183,7 +183,8 @@ static int value_unm(lua_State *L) { return scaled(L, 1, -1, 0); }
 
 /* ---- What there is ---- */
 
-/* lt.ops() → array of { name, doc, attributes = { { name, type, doc, required } } }, for reference pages. */
+/* lt.ops() → array of { name, doc, inputs, most_inputs, attributes = { { name, type, doc, required } } }, for the
+** reference page. inputs: their names, or "": from `least` to `most` of them, -1: any number. */
 static int list_ops(lua_State *L) {
   static const char *const types[] = {"integer", "number", "boolean", "string", "number or control"};
   lua_newtable(L);
@@ -196,6 +197,12 @@ static int list_ops(lua_State *L) {
     lua_setfield(L, -2, "name");
     lua_pushstring(L, op->doc ? op->doc : "");
     lua_setfield(L, -2, "doc");
+    lua_pushstring(L, op->inputs ? op->inputs : "");
+    lua_setfield(L, -2, "inputs");
+    lua_pushinteger(L, op->min_in);
+    lua_setfield(L, -2, "least");
+    lua_pushinteger(L, op->max_in);
+    lua_setfield(L, -2, "most");
     lua_newtable(L);
     for (int32_t k = 0; k < op->n_attr; k++) {
       lua_newtable(L);

@@ -20,7 +20,7 @@ local rope = {
     doc = "The length of the first training, which YaRN asks for." },
 }
 
-local one_window = { type = "any", of = {
+local one_window = { type = "any", name = "one of these", of = {
   { type = "constant", is = false },
   { type = "integer", min = 1, max = 2 ^ 31 - 1 },
 } }

@@ -31,7 +31,7 @@ local length = { type = "integer", min = 1, max = MOST, name = "length" }
 
 local data = {
   { "train", type = "list", of = { type = "string" }, required = true,
-    doc = "Patterns of the files to learn from: *, ?, […], and ** for any folders; from the recipe's folder." },
+    doc = "Patterns of the files to learn from: `*`, `?`, `[…]`, and `**` for any folders; from the recipe's folder." },
   { "eval", type = "list", of = { type = "string" }, doc = "Patterns of held-out files; not together with hold_out." },
   { "hold_out", type = "number", min = 0, below = 1, default = 0, doc = "Share of the training documents held out." },
   { "stretch", type = "integer", min = 0, default = 0, unit = "tokens",

@@ -177,10 +177,10 @@ types.list = {
     end
     return out
   end,
-  text = function(field) return "a list, each " .. field_text(field.of) end,
+  text = function(field) return "a list, each " .. (field.of.name or field_text(field.of)) end,
   stub = function(field)
     local of = types[field.of.type].stub(field.of)
-    return (of:find "|" and "(" .. of .. ")" or of) .. "[]"
+    return of .. "|" .. (of:find "|" and "(" .. of .. ")" or of) .. "[]"
   end,
 }
 

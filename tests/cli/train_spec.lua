@@ -172,7 +172,8 @@ return {
     it("arguments nobody asked for", function() refuse(2, "widht", file .. " widht=3") end)
     it("options there are not", function() refuse(2, "no option %-%-step", file .. " --step 3") end)
     it("text that is not there", function()
-      refuse(4, "data%.train%[1%]: no file matches", file .. " --set data.train=nowhere/*.txt --run " .. folder .. "/never")
+      refuse(4, "data%.train%[1%]: no file matches",
+        file .. " --set data.train=nowhere/*.txt --run " .. folder .. "/never")
       assert.is_nil(io.open(folder .. "/never")) -- no folder for a run that never began
     end)
     it("a layout that does not fit", function()
