@@ -134,11 +134,6 @@ lt_status lt_executor_create(const lt_schedule *s, const lt_device *d, lt_comm *
   if (!x->kernel)
     status = lt_fail(e, LT_USAGE, "device '%s' has no kernels for %s", d->name, lt_dtype_name(s->graph->real));
   if (!status && !allocate(x)) status = lt_fail_memory(e, (size_t)s->args_bytes, "an executor");
-  if (!status) { /* where peers of this machine can read it */
-    void *base = NULL;
-    status = lt_comm_memory_create(comm, (size_t)s->arena_bytes, &base, e);
-    x->arena = (lt_arena){.base = base, .bytes = status ? 0 : (size_t)s->arena_bytes};
-  }
   for (int64_t g = 0; !status && g < s->group.n; g++) {
     const lt_group_plan *p = &s->group.at[g];
     x->group[g] = (lt_group){.rank = p->rank, .n = p->n, .self = p->self, .id = (int32_t)p->axes};
@@ -156,8 +151,23 @@ lt_status lt_executor_create(const lt_schedule *s, const lt_device *d, lt_comm *
   return LT_OK;
 }
 
+lt_status lt_executor_wake(lt_executor *x, lt_error *e) {
+  void *base = NULL;
+  if (x->arena.base) return LT_OK;
+  lt_status status = lt_comm_memory_create(x->comm, (size_t)x->s->arena_bytes, &base, e); /* where peers can read it */
+  x->arena = (lt_arena){.base = base, .bytes = status ? 0 : (size_t)x->s->arena_bytes};
+  return status;
+}
+
+void lt_executor_sleep(lt_executor *x) {
+  lt_comm_memory_free(x->comm, x->arena.base, x->arena.bytes);
+  x->arena = (lt_arena){.base = NULL};
+  x->running = false;
+}
+
 void lt_executor_free(lt_executor *x) {
   if (!x) return;
+  lt_executor_sleep(x);
   for (int64_t i = 0; x->key && i < x->s->operand.n; i++) free(x->key[i]);
   free(x->args);
   free(x->size);
@@ -170,7 +180,6 @@ void lt_executor_free(lt_executor *x) {
   for (int lane = 0; lane < LT_LANES; lane++) free(x->order[lane]);
   free(x->group);
   for (int i = 0; i < 2; i++) free(x->parts[i]);
-  lt_comm_memory_free(x->comm, x->arena.base, x->arena.bytes);
   free(x);
 }
 
@@ -179,6 +188,7 @@ void lt_executor_free(lt_executor *x) {
 lt_status lt_executor_begin(lt_executor *x, const lt_step_input *in, lt_error *e) {
   x->in = *in;
   x->running = false;
+  if (!x->arena.base) return lt_fail(e, LT_USAGE, "an executor without memory was asked for a step");
   lt_status status = lt_fill_operands(x, e);
   for (int32_t i = 0; !status && i < x->s->item.n; i++) {
     lt_item_kind kind = x->s->item.at[i].kind;
@@ -338,7 +348,7 @@ void lt_executor_describe(const lt_executor *x, lt_text *out) {
 
 void *lt_executor_state(lt_executor *x, int32_t state) {
   int32_t b = x->s->state_buffer[state];
-  return b == LT_NONE ? NULL : x->arena.base + x->s->buffer.at[b].offset;
+  return b == LT_NONE || !x->arena.base ? NULL : x->arena.base + x->s->buffer.at[b].offset;
 }
 
 void lt_executor_watch(lt_executor *x, lt_watch_fn fn, void *context) {

@@ -39,6 +39,11 @@ typedef struct lt_executor lt_executor;
 lt_status lt_executor_create(const lt_schedule *s, const lt_device *d, lt_comm *comm, lt_executor **out, lt_error *e);
 void lt_executor_free(lt_executor *x);
 
+/* An executor is made without its arena and needs one to run: wake gives it zeroed memory, sleep takes that away with
+** all that was in it. */
+lt_status lt_executor_wake(lt_executor *x, lt_error *e);
+void lt_executor_sleep(lt_executor *x);
+
 /* Start a step: evaluates sizes against the bounds (more than planned is LT_DATA), fills the arguments. Nothing has run
 ** when it fails. What `in` points to must live until the step is done. Feeds and outputs that the schedule names must be
 ** there, of the right shape: integers for integers, any number for reals; converted on the way.

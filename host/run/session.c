@@ -55,11 +55,11 @@ static lt_status create(lt_session *s, const lt_device *d, lt_error *e) {
   if (!status) status = create_ranks(s, d, e);
   if (!status) status = lt_bindings_create(s, e);
   if (!status) status = lt_deal_create(lt_mesh_dp(s->mesh), lt_mesh_sp(s->mesh), s->program->plan.units, &s->deal, e);
-  return status ? status : lt_states_init(s, e);
+  return status ? status : lt_states_find(s, e);
 }
 
-lt_status lt_session_create_rank(lt_program *p, uint64_t seed, const lt_device *d, lt_world *w, lt_session **out,
-                                 lt_error *e) {
+lt_status lt_session_create_asleep(lt_program *p, uint64_t seed, const lt_device *d, lt_world *w, lt_session **out,
+                                   lt_error *e) {
   *out = NULL;
   lt_status status = check_program(p, w, e);
   lt_session *s = status ? NULL : calloc(1, sizeof *s);
@@ -78,6 +78,34 @@ lt_status lt_session_create_rank(lt_program *p, uint64_t seed, const lt_device *
     lt_session_free(s);
   else
     *out = s;
+  return status;
+}
+
+lt_status lt_session_wake(lt_session *s, lt_error *e) {
+  lt_status status = LT_OK;
+  for (int32_t r = 0; r < s->world && !status; r++)
+    if (lt_session_runs(s, r)) status = lt_executor_wake(s->executor[r], e);
+  s->awake = !status;
+  if (status) lt_session_sleep(s);
+  return status;
+}
+
+void lt_session_sleep(lt_session *s) {
+  s->awake = false;
+  for (int32_t r = 0; r < s->world; r++)
+    if (lt_session_runs(s, r)) lt_executor_sleep(s->executor[r]);
+}
+
+lt_status lt_session_create_rank(lt_program *p, uint64_t seed, const lt_device *d, lt_world *w, lt_session **out,
+                                 lt_error *e) {
+  lt_status status = lt_session_create_asleep(p, seed, d, w, out, e);
+  if (!status) status = lt_session_wake(*out, e);
+  if (!status) {
+    lt_states_init(*out);
+  } else {
+    lt_session_free(*out);
+    *out = NULL;
+  }
   return status;
 }
 

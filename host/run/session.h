@@ -18,6 +18,17 @@ lt_status lt_session_create(lt_program *p, uint64_t seed, const lt_device *d, lt
 lt_status lt_session_create_rank(lt_program *p, uint64_t seed, const lt_device *d, lt_world *w, lt_session **out,
                                  lt_error *e);
 void lt_session_free(lt_session *s);
+
+/* A session without its arenas, and with nothing in them: it can be asked about its program and be woken. Waking gives
+** zeroed memory: the states are whatever is written then. Sleeping takes it away, with the states. */
+lt_status lt_session_create_asleep(lt_program *p, uint64_t seed, const lt_device *d, lt_world *w, lt_session **out,
+                                   lt_error *e);
+lt_status lt_session_wake(lt_session *s, lt_error *e);
+void lt_session_sleep(lt_session *s);
+/* Between steps, collective: the states that survive a step and the controls of `from`, which is awake and sleeps
+** afterwards, become those of `to`, which sleeps and is awake afterwards: a program of the same model and world for
+** other sequences or other units. Bits stay. On an error `from` is awake with them. What was bound stays with `from`. */
+lt_status lt_session_hand_over(lt_session *from, lt_session *to, lt_error *e);
 const lt_program *lt_session_program(const lt_session *s);
 
 /* Bind a global array to a feed, or to an output, by name, for the steps to come; NULL takes it back. The tensor is not

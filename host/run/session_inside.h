@@ -42,6 +42,7 @@ struct lt_session {
   lt_tape *tape;
   const lt_tape *replay;
   bool record;
+  bool awake;      /* the executors have their arenas */
   lt_error broken; /* the failure inside a step after which there is no going on */
 };
 
@@ -58,7 +59,8 @@ static inline bool lt_session_runs(const lt_session *s, int32_t rank) { return s
 
 /* state.c: which part of a state lies on which rank, and its initial values. */
 lt_status lt_states_create(lt_session *s, lt_error *e); /* before the executors: sizes may be added */
-lt_status lt_states_init(lt_session *s, lt_error *e);   /* after them; collective */
+lt_status lt_states_find(lt_session *s, lt_error *e);   /* after them: which are held at all; collective */
+void lt_states_init(lt_session *s);                     /* of a session awake */
 void lt_states_free(lt_session *s);
 
 lt_state_part *lt_state_part_of(const lt_session *s, int32_t rank, int32_t state);

@@ -131,10 +131,11 @@ static void init_on(lt_session *s, int32_t rank, int32_t state) {
 }
 
 /* Which states are there at all: a rank knows only its own schedule's. */
-static lt_status find_held(lt_session *s, lt_error *e) {
+lt_status lt_states_find(lt_session *s, lt_error *e) {
   size_t n = (size_t)lt_session_graph(s)->state.n;
   for (size_t i = 0; i < n; i++)
-    for (int32_t r = 0; r < s->world; r++) s->held[i] = s->held[i] || lt_state_data(s, r, (int32_t)i);
+    for (int32_t r = 0; r < s->world; r++)
+      s->held[i] = s->held[i] || (lt_session_runs(s, r) && s->program->schedule[r]->state_buffer[i] != LT_NONE);
   if (!s->all || !n) return LT_OK;
   unsigned char *all = malloc((size_t)s->world * n);
   if (!all) return lt_fail_memory(e, (size_t)s->world * n, "the states of a session");
@@ -144,8 +145,7 @@ static lt_status find_held(lt_session *s, lt_error *e) {
   return status;
 }
 
-lt_status lt_states_init(lt_session *s, lt_error *e) {
+void lt_states_init(lt_session *s) {
   for (int32_t i = 0; i < lt_session_graph(s)->state.n; i++)
     for (int32_t k = 0; k < s->world; k++) init_on(s, s->by_coords[k], i);
-  return find_held(s, e);
 }

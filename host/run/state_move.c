@@ -14,6 +14,7 @@ static lt_status find_state(const lt_session *s, const char *name, int32_t *stat
   const char *names[64];
   int32_t n = 0;
   *state = lt_graph_find_state(g, name);
+  if (!s->awake) return lt_fail(e, LT_USAGE, "a session asleep has no state '%s' to read or write", name);
   if (*state != LT_NONE) return LT_OK;
   for (int64_t i = 0; i < g->state.n && n < 64; i++) names[n++] = g->state.at[i].name;
   return lt_fail_name(e, "state", name, names, n);

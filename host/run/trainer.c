@@ -6,18 +6,43 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 /* ---- Made once ---- */
 
+static int64_t sequences_in(int64_t tokens, int64_t length) { return tokens / length + (tokens % length != 0); }
+
+static int64_t eval_length(const lt_trainer_options *o) {
+  int64_t longest = o->eval_length;
+  for (int32_t i = 0; !o->eval_length && i < o->n_length; i++)
+    if (o->length[i].length > longest) longest = o->length[i].length;
+  return longest;
+}
+
+/* Room for any step and any batch of an evaluation. */
 static int64_t sequences_of(const lt_trainer_options *o) {
-  int64_t most = 0;
   if (o->arrays) return lt_tensors_sequences(o->arrays);
+  int64_t most = sequences_in(o->tokens, eval_length(o));
   for (int32_t i = 0; i < o->n_length; i++) {
-    int64_t length = o->length[i].length, n = o->tokens / length + (o->tokens % length != 0);
+    int64_t n = sequences_in(o->tokens, o->length[i].length);
     if (n > most) most = n;
   }
   return most;
+}
+
+static int64_t length_at(const lt_trainer_options *o, int64_t step) {
+  int32_t i = 0;
+  while (i + 1 < o->n_length && o->length[i + 1].step <= step) i++;
+  return o->length[i].length;
+}
+
+lt_structure lt_trainer_structure(const lt_trainer_options *o, int64_t step) {
+  lt_structure s;
+  memset(&s, 0, sizeof s);
+  s.length = o->arrays ? o->arrays->length : length_at(o, step);
+  if (!o->arrays && s.length > o->tokens) s.length = o->tokens;
+  return s;
 }
 
 static lt_status check_options(const lt_trainer_options *o, lt_error *e) {
@@ -30,14 +55,29 @@ static lt_status check_options(const lt_trainer_options *o, lt_error *e) {
   return o->n_length > 0 ? LT_OK : lt_fail(e, LT_RECIPE, "a run over text needs the length of its sequences");
 }
 
-static lt_status check_plan(const lt_trainer *t, const lt_session *s, lt_error *e) {
-  const lt_data_bounds *plan = &lt_session_program(s)->plan.data;
-  int64_t tokens = t->table->capacity_tokens, sequences = t->table->capacity_sequences;
+static lt_status check_plan(const lt_program *p, int64_t tokens, int64_t sequences, lt_error *e) {
+  const lt_data_bounds *plan = &p->plan.data;
   if (plan->tokens >= tokens && plan->sequences >= sequences) return LT_OK;
   lt_fail(e, LT_RECIPE, "the program is planned for less than a step of this run");
   lt_error_expected(e, "at least %lld tokens in %lld sequences", (long long)tokens, (long long)sequences);
   lt_error_got(e, "%lld tokens in %lld sequences", (long long)plan->tokens, (long long)plan->sequences);
   return LT_RECIPE;
+}
+
+/* The program of the steps from `step` on. */
+static lt_status compile_at(lt_trainer *t, int64_t step, lt_error *e) {
+  const lt_structure of = lt_trainer_structure(&t->o, step);
+  const lt_program *p = NULL;
+  lt_status st = lt_programs_get(t->programs, &of, &p, e);
+  int64_t n = t->o.arrays ? lt_tensors_sequences(t->o.arrays) : sequences_in(t->o.tokens, of.length);
+  return st == LT_OK ? check_plan(p, t->o.tokens, n, e) : st;
+}
+
+static lt_status compile_all(lt_trainer *t, lt_error *e) {
+  lt_status st = t->o.arrays ? compile_at(t, 0, e) : LT_OK;
+  for (int32_t i = 0; st == LT_OK && i < t->o.n_length; i++) st = compile_at(t, t->o.length[i].step, e);
+  if (st != LT_OK || !t->eval || t->o.arrays) return st;
+  return check_plan(lt_session_program(t->eval), t->o.tokens, sequences_in(t->o.tokens, t->o.eval_length), e);
 }
 
 static lt_status create_readers(lt_trainer *t, lt_error *e) {
@@ -57,34 +97,38 @@ static lt_status copy_lengths(lt_trainer *t, const lt_length *from, lt_error *e)
   return LT_OK;
 }
 
-static lt_status create(lt_trainer *t, const lt_trainer_options *o, lt_error *e) {
-  lt_status st = check_options(o, e);
+lt_status lt_trainer_enter(lt_trainer *t, lt_error *e) {
+  const lt_programs_place at = {.device = t->o.device, .seed = t->o.seed, .world = t->o.world};
+  const lt_structure of = lt_trainer_structure(&t->o, t->next);
+  return lt_programs_enter(t->programs, &at, &of, &t->train, e);
+}
+
+static lt_status create(lt_trainer *t, const lt_trainer_options *o, lt_program *eval, lt_error *e) {
+  lt_status st = LT_OK;
+  if (eval) st = lt_session_create_asleep(eval, o->seed, o->device, o->world, &t->eval, e);
+  if (st == LT_OK) st = check_options(o, e);
   if (st == LT_OK) st = copy_lengths(t, o->length, e);
   if (st == LT_OK && o->arrays) t->o.tokens = o->arrays->rows * o->arrays->length;
+  if (st == LT_OK) t->o.eval_length = eval_length(&t->o);
   if (st == LT_OK) st = lt_step_table_create(t->o.tokens, sequences_of(&t->o), &t->table, e);
-  if (st == LT_OK) st = check_plan(t, t->train, e);
-  if (st == LT_OK && t->eval) st = check_plan(t, t->eval, e);
+  if (st == LT_OK) st = compile_all(t, e);
+  if (st == LT_OK) st = lt_trainer_enter(t, e);
   return st == LT_OK ? create_readers(t, e) : st;
 }
 
-lt_status lt_trainer_create(const lt_trainer_options *o, lt_program *train, lt_program *eval, lt_trainer **out,
+lt_status lt_trainer_create(const lt_trainer_options *o, lt_programs *train, lt_program *eval, lt_trainer **out,
                             lt_error *e) {
   *out = NULL;
   lt_trainer *t = calloc(1, sizeof *t);
-  lt_status st = t ? LT_OK : lt_fail_memory(e, sizeof *t, "a run");
-  if (st == LT_OK) {
-    t->o = *o;
-    t->o.length = NULL; /* until it is a copy */
-    st = lt_session_create_rank(train, o->seed, o->device, o->world, &t->train, e);
-    train = NULL;
+  if (!t) {
+    lt_programs_free(train);
+    lt_program_free(eval);
+    return lt_fail_memory(e, sizeof *t, "a run");
   }
-  if (st == LT_OK && eval) {
-    st = lt_session_create_rank(eval, o->seed, o->device, o->world, &t->eval, e);
-    eval = NULL;
-  }
-  lt_program_free(train);
-  lt_program_free(eval);
-  if (st == LT_OK) st = create(t, o, e);
+  t->o = *o;
+  t->o.length = NULL; /* until it is a copy */
+  t->programs = train;
+  lt_status st = create(t, o, eval, e);
   if (st == LT_OK)
     *out = t;
   else
@@ -94,7 +138,7 @@ lt_status lt_trainer_create(const lt_trainer_options *o, lt_program *train, lt_p
 
 void lt_trainer_free(lt_trainer *t) {
   if (!t) return;
-  lt_session_free(t->train);
+  lt_programs_free(t->programs);
   lt_session_free(t->eval);
   lt_reader_free(t->reader);
   lt_reader_free(t->held_out);
@@ -116,15 +160,9 @@ static double now(void) {
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static int64_t length_at(const lt_trainer *t, int64_t step) {
-  int32_t i = 0;
-  while (i + 1 < t->o.n_length && t->o.length[i + 1].step <= step) i++;
-  return t->o.length[i].length;
-}
-
 static lt_status read_table(lt_trainer *t, lt_error *e) {
   if (t->o.arrays) return lt_tensors_table(t->o.arrays, t->next, t->table, e);
-  return lt_reader_step(t->reader, t->next, t->cursor, t->o.tokens, length_at(t, t->next), t->table, e);
+  return lt_reader_step(t->reader, t->next, t->cursor, t->o.tokens, length_at(&t->o, t->next), t->table, e);
 }
 
 /* A recipe with an optimizer of its own may have no such control. */
@@ -190,6 +228,7 @@ static void commit(lt_trainer *t, const lt_step_stats *stats) {
 lt_status lt_trainer_step(lt_trainer *t, double lr, lt_step_stats *stats, lt_error *e) {
   double begin = now();
   lt_status st = read_table(t, e);
+  if (st == LT_OK) st = lt_trainer_enter(t, e);
   if (st == LT_OK) st = set_control_if_there(t->train, "lr", lr, e);
   if (st == LT_OK) st = set_control_if_there(t->train, "optim_t", (double)(t->updates + 1), e);
   if (st != LT_OK) return st;
@@ -229,21 +268,30 @@ static lt_status copy_states(lt_trainer *t, lt_error *e) {
   return st;
 }
 
-lt_status lt_trainer_evaluate(lt_trainer *t, double *loss, int64_t *tokens, lt_error *e) {
-  if (!lt_trainer_can_evaluate(t)) return lt_fail(e, LT_USAGE, "there is no held-out text to evaluate with");
-  double sum = 0, count = 0;
-  int64_t read = 0, n = t->o.tokens, batches = lt_reader_eval_batches(t->held_out, n, t->o.eval_tokens);
-  lt_status st = copy_states(t, e);
+/* All batches, by the evaluating session; a batch's loss is a mean over its own count. */
+static lt_status read_held_out(lt_trainer *t, double *sum, double *count, int64_t *tokens, lt_error *e) {
+  int64_t n = t->o.tokens, batches = lt_reader_eval_batches(t->held_out, n, t->o.eval_tokens);
+  lt_status st = LT_OK;
   for (int64_t b = 0; st == LT_OK && b < batches; b++) {
-    st = lt_reader_eval(t->held_out, b, n, length_at(t, t->next), t->o.eval_tokens, t->table, e);
+    st = lt_reader_eval(t->held_out, b, n, t->o.eval_length, t->o.eval_tokens, t->table, e);
     if (st != LT_OK) break;
     lt_session_set_steps(t->eval, b);
     st = lt_session_step(t->eval, t->table, e);
-    /* a batch's loss is a mean over its own count */
-    if (t->table->weight_sum > 0) sum += scalar_output(t->eval, "loss") * t->table->weight_sum;
-    count += t->table->weight_sum;
-    read += t->table->tokens;
+    if (t->table->weight_sum > 0) *sum += scalar_output(t->eval, "loss") * t->table->weight_sum;
+    *count += t->table->weight_sum;
+    *tokens += t->table->tokens;
   }
+  return st;
+}
+
+lt_status lt_trainer_evaluate(lt_trainer *t, double *loss, int64_t *tokens, lt_error *e) {
+  if (!lt_trainer_can_evaluate(t)) return lt_fail(e, LT_USAGE, "there is no held-out text to evaluate with");
+  double sum = 0, count = 0;
+  int64_t read = 0;
+  lt_status st = lt_session_wake(t->eval, e);
+  if (st == LT_OK) st = copy_states(t, e);
+  if (st == LT_OK) st = read_held_out(t, &sum, &count, &read, e);
+  lt_session_sleep(t->eval);
   if (st == LT_OK && count == 0) st = lt_fail(e, LT_DATA, "no token of the held-out text has a label");
   if (st != LT_OK) return st;
   *loss = sum / count;

@@ -6,7 +6,7 @@
 
 #include "data/corpus.h"
 #include "data/tensors.h"
-#include "run/session.h"
+#include "run/programs.h"
 #include "store/tree.h"
 
 typedef struct lt_trainer lt_trainer;
@@ -25,6 +25,7 @@ typedef struct lt_trainer_options {
   const lt_length *length;  /* [n_length] the first from step 0, steps ascending; nothing for arrays */
   int32_t n_length;
   int64_t eval_tokens; /* at most, of an evaluation; 0: all held-out text */
+  int64_t eval_length; /* of its sequences, whatever the steps have; 0: the longest of them */
   lt_log log;          /* what a person should know that is no error */
   lt_world *world; /* of which this process runs one rank: every call below that can fail is collective, and an error
                           of one rank must reach the others by lt_comm_abort; NULL: all ranks run here */
@@ -38,19 +39,24 @@ typedef struct lt_step_stats {
   double seconds;
   double grad_norm; /* before clipping; NaN if the recipe has none */
   double lr;
-  int64_t memory; /* bytes of the largest arena of a rank */
+  int64_t memory; /* bytes of the largest arena of a rank, of this step's program */
   bool applied;   /* false: a gradient was not finite, nothing was changed */
 } lt_step_stats;
 
-/* The programs are taken over, on failure too. `eval`: the same recipe forward only, or NULL; corpus and arrays are
-** borrowed. LT_DATA when there is no text; LT_RECIPE when the programs plan for less than a step holds. */
-lt_status lt_trainer_create(const lt_trainer_options *o, lt_program *train, lt_program *eval, lt_trainer **out,
+/* The structure of the steps from `step` on: the length of that step, no more than it has tokens. */
+lt_structure lt_trainer_structure(const lt_trainer_options *o, int64_t step);
+
+/* The programs are taken over, on failure too; those of every length are compiled here unless they were before. `eval`:
+** the same recipe forward only, or NULL: its memory is there while an evaluation runs. Corpus and arrays are borrowed.
+** LT_DATA when there is no text; LT_RECIPE when a program plans for less than a step holds. */
+lt_status lt_trainer_create(const lt_trainer_options *o, lt_programs *train, lt_program *eval, lt_trainer **out,
                             lt_error *e);
 void lt_trainer_free(lt_trainer *t);
 
 int64_t lt_trainer_next(const lt_trainer *t);    /* number of the next step, from 0 */
 int64_t lt_trainer_updates(const lt_trainer *t); /* that were applied */
 int64_t lt_trainer_cursor(const lt_trainer *t);  /* tokens of the steps so far */
+/* That of the last step's structure, until the next step; before the first, of the first one to come. */
 lt_session *lt_trainer_session(lt_trainer *t);
 
 /* One step at learning rate `lr`. A step whose gradient norm is not finite is counted, its text is passed over, and

@@ -7,7 +7,9 @@
 
 struct lt_trainer {
   lt_trainer_options o; /* `length` is a copy */
-  lt_session *train, *eval;
+  lt_programs *programs;
+  lt_session *train; /* the one awake of the programs' */
+  lt_session *eval;  /* asleep but for evaluations */
   lt_reader *reader, *held_out;
   lt_step_table *table;
   int64_t next;    /* number of the next step */
@@ -16,6 +18,9 @@ struct lt_trainer {
 };
 
 static inline const lt_graph *lt_trainer_graph(const lt_trainer *t) { return lt_session_program(t->train)->graph; }
+
+/* Make `train` the session of the next step's structure. */
+lt_status lt_trainer_enter(lt_trainer *t, lt_error *e);
 
 /* Does a state survive a step? Gradients do not. */
 static inline bool lt_trainer_keeps(const lt_state *s) { return s->role != LT_ROLE_GRAD; }

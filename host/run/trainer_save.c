@@ -127,7 +127,7 @@ static lt_status save_state(lt_trainer *t, lt_save *save, const lt_tree *policy,
             lt_tree_set(s, "cursor", lt_tree_number((double)t->cursor)) &&
             lt_tree_set(s, "updates", lt_tree_number((double)t->updates)) &&
             lt_tree_set(s, "seed", hexadecimal(t->o.seed)) &&
-            lt_tree_set(s, "plan", hexadecimal(lt_session_program(t->train)->plan.hash)) &&
+            lt_tree_set(s, "plan", hexadecimal(lt_programs_hash(t->programs))) &&
             lt_tree_set(s, "data", hexadecimal(data_hash(t))) && lt_tree_set(s, "controls", control_tree(t)) &&
             (!policy || lt_tree_set(s, "policy", copy_tree(policy)));
   lt_status st = ok ? lt_save_state(save, s, e) : lt_fail_memory(e, sizeof *s, "the state of the run");
@@ -271,7 +271,7 @@ static lt_status load_state(lt_trainer *t, const lt_tree *state, lt_error *e) {
   if (st != LT_OK) return st;
   if (differs(state, "data", data_hash(t)))
     lt_log_write(&t->o.log, LT_LOG_WARN, "the text is not that of the save: its order changes from here on");
-  if (differs(state, "plan", lt_session_program(t->train)->plan.hash))
+  if (differs(state, "plan", lt_programs_hash(t->programs)))
     lt_log_write(&t->o.log, LT_LOG_INFO, "the plan is not that of the save: losses agree to rounding, not to the bit");
   return LT_OK;
 }
@@ -281,6 +281,7 @@ static lt_status load(lt_trainer *t, const char *folder, lt_tree **policy, lt_er
   lt_status st = lt_save_load_state(folder, &state, e);
   if (st == LT_OK) st = load_tensors(t, folder, e);
   if (st == LT_OK) st = load_state(t, state, e);
+  if (st == LT_OK) st = lt_trainer_enter(t, e);
   const lt_tree *kept = st == LT_OK && policy ? lt_tree_get(state, "policy") : NULL;
   if (kept && !(*policy = copy_tree(kept))) st = lt_fail_memory(e, sizeof *kept, "the state of policies");
   lt_tree_free(state);

@@ -270,7 +270,7 @@ static bool run_ranks(world *w, lt_graph *g, lt_tensor *x) {
            ok(lt_pass_memory(s[r], &e), &e);
   good = good && ok(lt_pass_verify(s, w->mesh.world, &e), &e);
   for (int32_t r = 0; r < w->mesh.world && good; r++)
-    good = ok(lt_executor_create(s[r], &w->device, comm[r], &run[r], &e), &e) &&
+    good = ok(lt_executor_create(s[r], &w->device, comm[r], &run[r], &e), &e) && ok(lt_executor_wake(run[r], &e), &e) &&
            ok(lt_executor_begin(run[r], &in, &e), &e);
   for (bool moved = true; good && moved && done < w->mesh.world * LT_LANES;) {
     moved = false;

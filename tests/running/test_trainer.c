@@ -65,13 +65,36 @@ static void listen(void *context, lt_log_level level, const char *message) {
   snprintf(said + n, 4096 - n, "%s\n", message);
 }
 
-static lt_program *compile(const setting *s, bool evaluate, lt_error *e) {
+static lt_program *compile_for(const setting *s, bool evaluate, int64_t sequences, int64_t length) {
   model m = {s->hidden, evaluate};
+  lt_error e = {0};
   lt_plan_options o = net_options(s->ranks, 1, s->units, 1, 1);
   o.backward = !evaluate;
-  o.data = (lt_data_bounds){.tokens = s->tokens, .sequences = s->tokens / 20 + 1, .length = 33, .block = 16};
+  o.data = (lt_data_bounds){.tokens = s->tokens, .sequences = sequences, .length = length, .block = 16};
   lt_program *p = NULL;
-  CHECK_INT(lt_compile(s->real, build, &m, &o, -1, &p, e), LT_OK);
+  CHECK_INT(lt_compile(s->real, build, &m, &o, -1, &p, &e), LT_OK);
+  return p;
+}
+
+static int compiled; /* calls of the function below */
+
+static lt_status compile_structure(void *context, const lt_structure *of, lt_program **out, lt_error *e) {
+  const setting *s = context;
+  (void)e;
+  compiled++;
+  *out = compile_for(s, false, s->tokens / of->length + 1, of->length);
+  return LT_OK;
+}
+
+static lt_programs *programs_of(const setting *s) {
+  lt_programs *p = NULL;
+  CHECK_INT(lt_programs_create(compile_structure, (void *)s, &p, NULL), LT_OK);
+  return p;
+}
+
+static lt_programs *one_program(const setting *s) {
+  lt_programs *p = NULL;
+  CHECK_INT(lt_programs_one(compile_for(s, false, s->tokens / 20 + 1, 33), &p, NULL), LT_OK);
   return p;
 }
 
@@ -81,7 +104,8 @@ static void end(run *r) {
   free(r);
 }
 
-static run *begin(const setting *s) {
+/* NULL when the lengths are refused. */
+static run *begin_with(const setting *s, const lt_length *length, int32_t n, int64_t eval_length) {
   lt_error e = {0};
   run *r = calloc(1, sizeof *r);
   const char *pattern[] = {"text/*.txt"};
@@ -91,14 +115,19 @@ static run *begin(const setting *s) {
                                 .seed = s->seed,
                                 .corpus = r->corpus,
                                 .tokens = s->tokens,
-                                .length = lengths,
-                                .n_length = 2,
+                                .length = length,
+                                .n_length = n,
                                 .eval_tokens = 400,
+                                .eval_length = eval_length,
                                 .log = {listen, r->said}};
-  if (!CHECK_INT(lt_trainer_create(&o, compile(s, false, &e), compile(s, true, &e), &r->t, &e), LT_OK)) {
-    fprintf(stderr, "%s %s %s\n", e.what, e.expected, e.got);
-    exit(1);
-  }
+  if (lt_trainer_create(&o, programs_of(s), compile_for(s, true, s->tokens / 33 + 1, 33), &r->t, &e) == LT_OK) return r;
+  end(r);
+  return NULL;
+}
+
+static run *begin(const setting *s) {
+  run *r = begin_with(s, lengths, 2, 0);
+  if (!CHECK(r != NULL)) exit(1);
   return r;
 }
 
@@ -176,6 +205,67 @@ static void test_layouts(void) {
       run_losses(&s, more);
       for (int i = 0; i < STEPS; i++) CHECK_NEAR(more[i], one[i], 1e-10);
     }
+}
+
+/* ---- Lengths by step ---- */
+
+/* Each length is compiled once, before the first step; the memory is that of the step's own program; no byte is moved. */
+static void test_lengths(void) {
+  lt_error e = {0};
+  setting three = usual;
+  three.ranks = 3; /* whole sequences are shared out: of longer ones there are fewer */
+  compiled = 0;
+  run *r = begin(&three);
+  CHECK_INT(compiled, 2);
+  int64_t memory[2] = {step(r).memory, 0}, cursor = 0;
+  for (int i = 1; i < STEPS; i++) {
+    memory[i >= 4] = step(r).memory;
+    const lt_plan *plan = &lt_session_program(lt_trainer_session(r->t))->plan;
+    CHECK_INT(plan->data.length, i < 4 ? 20 : 33);
+    CHECK_INT(memory[i >= 4], plan->peak);
+    cursor = lt_trainer_cursor(r->t);
+  }
+  CHECK(memory[0] != memory[1]);
+  CHECK_INT(cursor, STEPS * TOKENS);
+  CHECK_INT(compiled, 2);
+  int64_t tokens = 0;
+  double loss = 0, again = 0; /* evaluation keeps to its own length */
+  CHECK_INT(lt_trainer_evaluate(r->t, &loss, &tokens, &e), LT_OK);
+  end(r);
+  static const lt_length back[] = {{0, 33}, {3, 20}, {5, 33}};
+  r = begin_with(&usual, back, 3, 33);
+  CHECK_INT(compiled, 4);
+  for (int i = 0; i < 4; i++) step(r);
+  CHECK_INT(lt_session_program(lt_trainer_session(r->t))->plan.data.length, 20);
+  double mid = 0;
+  CHECK_INT(lt_trainer_evaluate(r->t, &mid, &tokens, &e), LT_OK);
+  run *same = begin_with(&usual, back + 2, 1, 33); /* refused: lengths begin at step 0 */
+  CHECK(same == NULL);
+  for (int i = 4; i < 7; i++) step(r);
+  CHECK_INT(lt_session_program(lt_trainer_session(r->t))->plan.data.length, 33);
+  CHECK_INT(compiled, 4);
+  CHECK_INT(lt_trainer_evaluate(r->t, &again, &tokens, &e), LT_OK);
+  CHECK(again < mid);
+  end(r);
+}
+
+/* A save of any step goes on bit for bit: in the middle of a length, at its first step, at its last. */
+static void test_resume_lengths(void) {
+  double loss[STEPS];
+  lt_error e = {0};
+  run_losses(&usual, loss);
+  for (int at = 1; at < STEPS; at++) {
+    run *r = begin(&usual);
+    for (int i = 0; i < at; i++) step(r);
+    CHECK_INT(lt_trainer_save(r->t, scratch_path("lengths"), NULL, &e), LT_OK);
+    end(r);
+    r = begin(&usual);
+    CHECK_INT(lt_trainer_resume(r->t, scratch_path("lengths"), NULL, &e), LT_OK);
+    CHECK_INT(lt_trainer_next(r->t), at);
+    CHECK(strstr(r->said, "the plan is not") == NULL);
+    for (int i = at; i < STEPS; i++) CHECK(step(r).loss == loss[i]);
+    end(r);
+  }
 }
 
 /* ---- Evaluation ---- */
@@ -350,7 +440,7 @@ static void test_other_runs(void) {
 static void refuse(const lt_trainer_options *o, lt_status code) {
   lt_error e = {0};
   lt_trainer *t = NULL;
-  CHECK_INT(lt_trainer_create(o, compile(&usual, false, &e), NULL, &t, &e), code);
+  CHECK_INT(lt_trainer_create(o, one_program(&usual), NULL, &t, &e), code);
   CHECK(t == NULL && e.what[0]);
 }
 
@@ -367,7 +457,7 @@ static void test_refusals(void) {
   o.n_length = 0;
   refuse(&o, LT_RECIPE);
   o.n_length = 2;
-  CHECK_INT(lt_trainer_create(&o, compile(&usual, false, &e), NULL, &t, &e), LT_OK);
+  CHECK_INT(lt_trainer_create(&o, one_program(&usual), NULL, &t, &e), LT_OK);
   CHECK(!lt_trainer_can_evaluate(t));
   double loss;
   int64_t tokens;
@@ -384,7 +474,7 @@ static void test_arrays(void) {
   for (int i = 0; i < 40; i++) token[i] = i * 37 % 11;
   const lt_tensors arrays = {.rows = 2, .length = 20, .tokens = token, .vocab = VOCAB};
   const lt_trainer_options o = {.device = lt_device_cpu(), .arrays = &arrays};
-  if (!CHECK_INT(lt_trainer_create(&o, compile(&usual, false, &e), NULL, &t, &e), LT_OK)) return;
+  if (!CHECK_INT(lt_trainer_create(&o, one_program(&usual), NULL, &t, &e), LT_OK)) return;
   double first = 0;
   for (int i = 0; i < 80; i++) {
     CHECK_INT(lt_trainer_step(t, 0.02, &s, &e), LT_OK);
@@ -402,6 +492,8 @@ int main(void) {
   test_steps();
   test_same_bits();
   test_layouts();
+  test_lengths();
+  test_resume_lengths();
   test_evaluation();
   test_evaluation_mean();
   test_not_finite();
