@@ -41,32 +41,54 @@ static void print_rank(const lt_program *p, int32_t r) {
 }
 
 static void print_plan(const lt_program *p) {
-  lt_text mesh = {0};
-  lt_mesh_print(&p->plan.mesh, &mesh);
-  printf("parameters  %lld\n", (long long)lt_graph_parameters(p->graph));
-  printf("mesh        %s\n", mesh.s ? mesh.s : "");
   printf("step        %lld tokens in at most %lld sequences of at most %lld; %d units\n",
          (long long)p->plan.data.tokens, (long long)p->plan.data.sequences, (long long)p->plan.data.length,
          (int)p->plan.units);
   printf("recomputed  %d layers\n", (int)p->plan.layers_recomputed);
   printf("predicted   %.3g s a step\n", p->plan.seconds);
   for (int32_t r = 0; r < p->plan.mesh.world; r++) print_rank(p, r);
+}
+
+static void print_programs(const lt_programs *all) {
+  const lt_program *first = lt_programs_at(all, 0);
+  lt_text mesh = {0};
+  lt_mesh_print(&first->plan.mesh, &mesh);
+  printf("parameters  %lld\n", (long long)lt_graph_parameters(first->graph));
+  printf("mesh        %s\n", mesh.s ? mesh.s : "");
+  for (int64_t i = 0; i < lt_programs_count(all); i++) {
+    if (i) printf("\n");
+    print_plan(lt_programs_at(all, i));
+  }
   lt_text_free(&mesh);
+}
+
+/* What an evaluation needs beside the step's own memory, while it runs. */
+static void print_evaluation(const lt_program *p) {
+  char memory[24];
+  printf("evaluation  sequences of at most %lld; %d units; %s a rank (%lld B) more, while it runs\n",
+         (long long)p->plan.data.length, (int)p->plan.units, lt_text_size(memory, sizeof memory, (double)p->plan.peak),
+         (long long)p->plan.peak);
 }
 
 lt_status cli_check(cli_options *o, lt_error *e) {
   lt_recipe *r = NULL;
-  lt_program *p = NULL;
+  lt_programs *all = NULL;
+  lt_program *eval = NULL;
   lt_text settings = {0};
   lt_status st = cli_read_recipe(o, &r, e);
   if (st == LT_OK) st = lt_recipe_print(r, &settings, e);
-  if (st == LT_OK) st = lt_recipe_compile(r, o->ranks, -1, NULL, &p, e);
+  lt_recipe_plan plan = {r, o->ranks, -1};
+  if (st == LT_OK) st = lt_recipe_programs(&plan, &all, e);
+  const lt_recipe_settings *s = st == LT_OK ? lt_recipe_get(r) : NULL;
+  if (s && (s->n_eval || s->hold_out > 0)) st = lt_recipe_evaluation(&plan, &eval, e);
   if (st == LT_OK) {
     if (settings.s) printf("%s\n", settings.s);
-    print_plan(p);
+    print_programs(all);
+    if (eval) print_evaluation(eval);
   }
   lt_text_free(&settings);
-  lt_program_free(p);
+  lt_program_free(eval);
+  lt_programs_free(all);
   lt_recipe_free(r);
   return st;
 }

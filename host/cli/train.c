@@ -55,7 +55,7 @@ static void on_log(void *context, lt_log_level level, const char *message) {
 }
 
 static void announce(training *t) {
-  const lt_program *p = lt_run_program(t->run);
+  const lt_program *p = lt_programs_at(lt_run_programs(t->run), 0);
   const lt_corpus *c = lt_run_corpus(t->run);
   const lt_recipe_settings *s = lt_recipe_get(lt_run_recipe(t->run));
   char memory[24], train[24], eval[24];
@@ -67,9 +67,14 @@ static void announce(training *t) {
                    lt_text_size(train, sizeof train, (double)lt_corpus_tokens(c, LT_CORPUS_TRAIN)),
                    (long long)lt_corpus_documents(c, LT_CORPUS_EVAL),
                    lt_text_size(eval, sizeof eval, (double)lt_corpus_tokens(c, LT_CORPUS_EVAL)));
-  cli_progress_say(&t->progress, "step    %lld tokens, %d units, ranks %d, threads %d, %s a rank", (long long)s->tokens,
-                   (int)p->plan.units, (int)p->plan.mesh.world, lt_cpu_threads(),
-                   lt_text_size(memory, sizeof memory, (double)p->plan.peak));
+  cli_progress_say(&t->progress, "step    %lld tokens, ranks %d, threads %d", (long long)s->tokens,
+                   (int)p->plan.mesh.world, lt_cpu_threads());
+  for (int64_t i = 0; i < lt_programs_count(lt_run_programs(t->run)); i++) {
+    const lt_plan *x = &lt_programs_at(lt_run_programs(t->run), i)->plan;
+    cli_progress_say(&t->progress, "length  %lld tokens, %lld sequences, %d units, %s a rank",
+                     (long long)x->data.length, (long long)x->data.sequences, (int)x->units,
+                     lt_text_size(memory, sizeof memory, (double)x->peak));
+  }
   lt_text mesh = {0};
   lt_mesh_print(&p->plan.mesh, &mesh);
   if (p->plan.mesh.world > 1 && mesh.s) cli_progress_say(&t->progress, "mesh    %s", mesh.s);

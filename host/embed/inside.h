@@ -17,7 +17,9 @@ struct lt_run {
   lt_recipe *recipe;
   const lt_recipe_settings *s;
   lt_corpus *corpus;
-  lt_program *train, *eval; /* until the trainer has them */
+  lt_recipe_plan plan;
+  lt_programs *programs; /* until the trainer has them, as the next */
+  lt_program *eval;
   lt_trainer *trainer;
   bool entered; /* rank 0 has a folder */
   lt_folder folder;

@@ -70,7 +70,6 @@ static lt_status open_corpus(lt_run *r, lt_error *e) {
 }
 
 static lt_status compile(lt_run *r, const lt_run_from *from, lt_error *e) {
-  int32_t keep = r->world ? lt_world_rank(r->world) : -1;
   lt_status st = copy_source(r, &from->recipe, e);
   if (st == LT_OK) st = lt_recipe_load(&r->from, &r->recipe, e);
   if (st != LT_OK) return st;
@@ -78,9 +77,10 @@ static lt_status compile(lt_run *r, const lt_run_from *from, lt_error *e) {
   r->steps = from->steps >= 0 ? from->steps : r->s->steps;
   st = lt_durable_read(r->from.path, &r->text, &r->bytes, e);
   if (st == LT_OK) st = open_corpus(r, e);
-  if (st == LT_OK) st = lt_recipe_compile(r->recipe, r->ranks, keep, NULL, &r->train, e);
+  r->plan = (lt_recipe_plan){r->recipe, r->ranks, r->world ? lt_world_rank(r->world) : -1};
+  if (st == LT_OK) st = lt_recipe_programs(&r->plan, &r->programs, e);
   if (st == LT_OK && lt_corpus_documents(r->corpus, LT_CORPUS_EVAL) > 0)
-    st = lt_recipe_compile(r->recipe, r->ranks, keep, &r->train->plan, &r->eval, e);
+    st = lt_recipe_evaluation(&r->plan, &r->eval, e);
   return st;
 }
 
@@ -91,6 +91,16 @@ static uint64_t hash_list(uint64_t h, const char *const *list, int n) {
   return lt_hash_bytes(h, &n, sizeof n);
 }
 
+static uint64_t hash_graphs(const lt_programs *p) {
+  uint64_t h = LT_HASH_START;
+  for (int64_t i = 0; i < lt_programs_count(p); i++) {
+    const lt_program *x = lt_programs_at(p, i);
+    uint64_t graph = lt_graph_hash(x->graph, &x->plan.mesh);
+    h = lt_hash_bytes(h, &graph, sizeof graph);
+  }
+  return h;
+}
+
 /* Whatever a rank computes from, in the order in which a difference is best told. */
 static lt_status agree(lt_run *r, const lt_run_from *from, lt_error *e) {
   lt_text settings = {0};
@@ -99,8 +109,8 @@ static lt_status agree(lt_run *r, const lt_run_from *from, lt_error *e) {
   const uint64_t h = LT_HASH_START;
   const int64_t steps = from->steps;
   const uint64_t command[] = {from->command, (uint64_t)steps};
-  const uint64_t plans[] = {r->train->plan.hash, r->eval ? r->eval->plan.hash : 0};
-  const uint64_t graphs[] = {lt_graph_hash(r->train->graph, &r->train->plan.mesh),
+  const uint64_t plans[] = {lt_programs_hash(r->programs), r->eval ? r->eval->plan.hash : 0};
+  const uint64_t graphs[] = {hash_graphs(r->programs),
                              r->eval ? lt_graph_hash(r->eval->graph, &r->eval->plan.mesh) : 0};
   const lt_agreed what[] = {
       {"the version of ltrain", lt_hash_text(h, lt_version())},
@@ -160,10 +170,12 @@ lt_status lt_run_start(lt_run *r, lt_error *e) {
                                 .length = length,
                                 .n_length = s->n_length,
                                 .eval_tokens = s->eval_tokens,
+                                .eval_length = s->eval_length,
                                 .log = r->watch.log,
                                 .world = r->world};
-  lt_status st = lt_trainer_create(&o, r->train, r->eval, &r->trainer, e);
-  r->train = r->eval = NULL; /* the trainer's, whatever it came to */
+  lt_status st = lt_trainer_create(&o, r->programs, r->eval, &r->trainer, e);
+  r->programs = NULL; /* the trainer's, whatever it came to */
+  r->eval = NULL;
   free(length);
   return st;
 }
@@ -172,7 +184,7 @@ void lt_run_free(lt_run *r) {
   if (!r) return;
   lt_metrics_close(r->metrics);
   lt_trainer_free(r->trainer);
-  lt_program_free(r->train);
+  lt_programs_free(r->programs);
   lt_program_free(r->eval);
   lt_corpus_close(r->corpus);
   lt_folder_close(&r->folder);
@@ -191,6 +203,6 @@ const lt_corpus *lt_run_corpus(const lt_run *r) { return r->corpus; }
 const char *lt_run_folder(const lt_run *r) { return r->folder.path; }
 int64_t lt_run_steps(const lt_run *r) { return r->steps; }
 
-const lt_program *lt_run_program(const lt_run *r) {
-  return r->trainer ? lt_session_program(lt_trainer_session(r->trainer)) : r->train;
+const lt_programs *lt_run_programs(const lt_run *r) {
+  return r->trainer ? lt_trainer_programs(r->trainer) : r->programs;
 }

@@ -1,14 +1,27 @@
 /* plan.h: what a recipe becomes on a number of ranks: its programs, a stage of their making, its parameters.
-** One program serves all lengths of a run: planned for the longest sequence and for the most sequences. */
+** Every length of a recipe is a structure with a plan of its own; evaluation has one more. */
 #ifndef LT_EMBED_PLAN_H
 #define LT_EMBED_PLAN_H
 
+#include "run/programs.h"
 #include "script/recipe.h"
 
-/* The training program on that many ranks, with the schedule of rank `keep` or (-1) of all; with `like`, the plan of
-** one, the evaluating program, in its units. */
-lt_status lt_recipe_compile(lt_recipe *r, int32_t ranks, int32_t keep, const lt_plan *like, lt_program **out,
-                            lt_error *e);
+typedef struct lt_recipe_plan { /* for whom is compiled; the context of lt_recipe_program */
+  lt_recipe *recipe;
+  int32_t ranks;
+  int32_t keep; /* the rank whose schedule is kept; -1: all */
+} lt_recipe_plan;
+
+/* Steps whose sequences have at most `length` tokens. */
+lt_structure lt_recipe_structure(const lt_recipe_settings *s, int64_t length);
+
+/* An lt_program_fn: the training program of a structure. */
+lt_status lt_recipe_program(void *context, const lt_structure *of, lt_program **out, lt_error *e);
+/* Those of all lengths of the recipe, in their order. `plan` is borrowed as long as they live. */
+lt_status lt_recipe_programs(lt_recipe_plan *plan, lt_programs **out, lt_error *e);
+/* The program that evaluates, forward only, at its own length. */
+lt_status lt_recipe_evaluation(const lt_recipe_plan *plan, lt_program **out, lt_error *e);
+/* A stage of every length, with a line that says which where there are several. */
 lt_status lt_recipe_stage(lt_recipe *r, int32_t ranks, const char *stage, int32_t rank, lt_text *out, lt_error *e);
 int64_t lt_graph_parameters(const lt_graph *g); /* elements of all of them, whole */
 

@@ -44,7 +44,7 @@ lt_status lt_run_train(lt_run *r, lt_error *e);
 void lt_run_free(lt_run *r);
 
 lt_recipe *lt_run_recipe(const lt_run *r);
-const lt_program *lt_run_program(const lt_run *r); /* that trains */
+const lt_programs *lt_run_programs(const lt_run *r); /* that train, that of the first step first */
 const lt_corpus *lt_run_corpus(const lt_run *r);
 const char *lt_run_folder(const lt_run *r); /* NULL: none, or another rank's */
 int64_t lt_run_steps(const lt_run *r);

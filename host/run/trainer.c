@@ -151,6 +151,7 @@ int64_t lt_trainer_next(const lt_trainer *t) { return t->next; }
 int64_t lt_trainer_updates(const lt_trainer *t) { return t->updates; }
 int64_t lt_trainer_cursor(const lt_trainer *t) { return t->cursor; }
 lt_session *lt_trainer_session(lt_trainer *t) { return t->train; }
+const lt_programs *lt_trainer_programs(const lt_trainer *t) { return t->programs; }
 
 /* ---- A step ---- */
 

@@ -58,6 +58,7 @@ int64_t lt_trainer_updates(const lt_trainer *t); /* that were applied */
 int64_t lt_trainer_cursor(const lt_trainer *t);  /* tokens of the steps so far */
 /* That of the last step's structure, until the next step; before the first, of the first one to come. */
 lt_session *lt_trainer_session(lt_trainer *t);
+const lt_programs *lt_trainer_programs(const lt_trainer *t);
 
 /* One step at learning rate `lr`. A step whose gradient norm is not finite is counted, its text is passed over, and
 ** nothing is applied: the log names the first parameter to blame. An error leaves the run as it was before the step. */

@@ -35,6 +35,7 @@ typedef struct lt_recipe_settings { /* strings and arrays are the recipe's */
   int64_t micro_batch;   /* sequences a rank works on at once; 0: the plan chooses */
   int64_t eval_every;    /* 0: only at the end */
   int64_t eval_tokens;   /* 0: all */
+  int64_t eval_length;   /* of its sequences */
   int64_t save_every;    /* 0: only at the end */
   int64_t save_keep;
   lt_mesh_spec mesh;

@@ -63,6 +63,8 @@ local train = {
     doc = "Steps between evaluations; 0: only at the end." },
   { "eval_tokens", type = "integer", min = 1, default = 65536, unit = "tokens",
     doc = "Held-out tokens an evaluation reads at most." },
+  { "eval_length", type = "integer", min = 1, max = MOST, computed = "the longest of data.length", unit = "tokens",
+    doc = "Tokens a sequence of an evaluation, the same at every step." },
 }
 
 local save = {

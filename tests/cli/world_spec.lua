@@ -8,7 +8,8 @@ local fail = lt.arg("fail", false, "err while the recipe is read")
 if fail then error "this recipe cannot be read here" end
 return {
   seed = 5,
-  data = { train = "text/*.txt", hold_out = 0.3, length = 24 },
+  data = { train = "text/*.txt", hold_out = 0.3,
+    length = lt.arg("grow", false, "longer sequences from step 6 on") and { { 0, 24 }, { 6, 60 } } or 24 },
   model = lt.nn.decoder { width = lt.arg("width", 24, "of the stream"), layers = 2, heads = 4, kv_heads = 2,
     dropout = 0.1, ffn = lt.nn.swiglu { hidden = 40 } },
   optim = lt.optim.adamw { lr = lt.lr.cosine { peak = 3e-3, warmup = 4 }, clip = 1 },
@@ -99,6 +100,18 @@ describe("mpirun ltrain-lua recipe.lua", function()
       assert.is_true(records[1].memory < one[1].memory, set) -- the work was split
       if i % 3 == 2 then assert.same((alone(name .. "walked", set .. " --ranks " .. l[1])), bits) end
     end
+  end)
+
+  it("hands parameters and moments over where the length changes", function()
+    local set = "grow=true steps=12 save=6 --set train.micro_batch=1 --set layout.mesh.tp=2 --set optim.shard=2"
+    local walked = alone("grown", set .. " --ranks 4")
+    local whole, records = train("grow", 4, set)
+    assert.same(walked, whole)
+    assert.not_equal(records[6].memory, records[7].memory)
+    train("grow_half", 4, set .. " --steps 7")
+    assert.same(whole, (train("grow_half", 4, set .. " --resume")))
+    local _, one = alone("grow_one", "grow=true steps=12 save=6")
+    agree(one, records, "grown")
   end)
 
   it("goes on from a save of any layout on any other", function()
