@@ -63,7 +63,7 @@ void cli_progress_step(cli_progress *p, const lt_step_stats *s, bool always) {
   p->shown_at = t;
   char line[200], left[24], speed[24], memory[24];
   snprintf(line, sizeof line, "step %lld/%lld  loss %.4f  %s tokens/s  %s  %s left", (long long)(s->step + 1),
-           (long long)p->steps, s->loss, rate(speed, sizeof speed, (double)s->tokens / p->speed),
+           (long long)p->steps, lt_text_nan(s->loss), rate(speed, sizeof speed, (double)s->tokens / p->speed),
            lt_text_size(memory, sizeof memory, (double)s->memory),
            duration(left, sizeof left, p->speed * (double)(p->steps - s->step - 1)));
   show(p, line);

@@ -45,7 +45,7 @@ static void on_step(void *context, const lt_step_stats *s, bool last) {
 
 static void on_evaluated(void *context, int64_t step, double loss, int64_t tokens) {
   training *t = context;
-  cli_progress_say(&t->progress, "step %lld  held-out loss %.4f over %lld tokens", (long long)step, loss,
+  cli_progress_say(&t->progress, "step %lld  held-out loss %.4f over %lld tokens", (long long)step, lt_text_nan(loss),
                    (long long)tokens);
 }
 

@@ -67,12 +67,12 @@ static bool partial_strategy(const lt_placer *p, const lt_node *n, const lt_rule
   return true;
 }
 
-/* Where a value lies; a sum of gradients that nothing was added to yet lies anywhere, or flat if gradients are cut. */
+/* Where a value lies; a sum over units that nothing was added to yet lies anywhere, or flat if gradients are cut. */
 static bool find_place(const lt_placer *p, lt_value v, lt_axis a, lt_place *at) {
   *at = p->g->value.at[v].place.axis[a];
   if (lt_is_placed(p, v)) return true;
   *at = lt_place_flat();
-  return p->shard >= 2 && (LT_MASK(a) & LT_DATA_AXES);
+  return p->shard >= 2 && (LT_MASK(a) & LT_DATA_AXES) && !lt_is_scalar(p->g, v);
 }
 
 /* Everything flat: for an operation that does not care which elements it sees, if one of its inputs is. */

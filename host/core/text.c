@@ -51,6 +51,8 @@ void lt_text_free(lt_text *t) {
   *t = (lt_text){0};
 }
 
+double lt_text_nan(double x) { return isnan(x) ? NAN : x; }
+
 const char *lt_text_size(char *buf, size_t n, double bytes) {
   static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
   size_t unit = 0;

@@ -17,6 +17,9 @@ void lt_text_add(lt_text *t, const char *fmt, ...) LT_PRINTF(2, 3);
 void lt_text_bytes(lt_text *t, const char *s, size_t n);
 void lt_text_free(lt_text *t);
 
+/* A number to be printed: some NaNs have a sign, which nobody wants to read. */
+double lt_text_nan(double x);
+
 /* "1.25 GiB", "3 KiB", "17 B": into buf (24 bytes are enough); returns buf. */
 const char *lt_text_size(char *buf, size_t n, double bytes);
 

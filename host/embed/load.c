@@ -171,6 +171,7 @@ lt_status lt_run_start(lt_run *r, lt_error *e) {
                                 .n_length = s->n_length,
                                 .eval_tokens = s->eval_tokens,
                                 .eval_length = s->eval_length,
+                                .bad_steps = (int32_t)s->bad_steps,
                                 .log = r->watch.log,
                                 .world = r->world};
   lt_status st = lt_trainer_create(&o, r->programs, r->eval, &r->trainer, e);

@@ -99,11 +99,22 @@ static lt_status interrupted(lt_run *r, lt_error *e) {
   return LT_INTERRUPTED;
 }
 
+/* The run ends with an error that all ranks have, after a save: what came before it is not lost. */
+static lt_status end_saved(lt_run *r, const lt_error *why, lt_error *e) {
+  lt_status st = save(r, e);
+  if (st != LT_OK) return st;
+  if (e && !e->code) *e = *why;
+  if (r->met) *r->met = true;
+  return why->code;
+}
+
 lt_status lt_run_train(lt_run *r, lt_error *e) {
   bool stop = false; /* what reached one rank ends all after the same step */
+  lt_error bad = {0};
   lt_status st = lt_world_any(r->world, told_to_stop(r), &stop, e);
   while (st == LT_OK && !stop && lt_trainer_next(r->trainer) < r->steps) {
     st = step(r, e);
+    if (st == LT_OK && lt_trainer_give_up(r->trainer, &bad) != LT_OK) return end_saved(r, &bad, e);
     if (st == LT_OK) st = lt_world_any(r->world, told_to_stop(r), &stop, e);
     if (st == LT_OK && is_due(lt_trainer_next(r->trainer), r->s->save_every)) st = save(r, e);
   }

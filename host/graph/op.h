@@ -114,6 +114,9 @@ int64_t lt_operand_count(const lt_operand *o); /* elements; 0 of one left out */
 /* The whole of a value at the bound, as an operand without data. */
 void lt_operand_of(const lt_graph *g, lt_value v, lt_operand *out);
 
+/* A value of the forward pass summed over the units of a step, for the update to read: the state `name`. */
+lt_value lt_emit_unit_sum(lt_graph *g, lt_value v, const char *name);
+
 /* The loss of a language model, of two operations: label_logits(x, w, label), then label_loss. x [tokens, width],
 ** w [vocab, width], scale a scalar: 1 / the step's sum of weights; chunk 0: the default. Returns the loss. */
 lt_value lt_emit_cross_entropy(lt_graph *g, lt_value x, lt_value w, lt_value label, lt_value weight, lt_value scale,

@@ -268,10 +268,13 @@ lt_status lt_session_step(lt_session *s, const lt_step_table *t, lt_error *e) {
 }
 
 bool lt_session_applied(const lt_session *s) {
-  for (int64_t i = 0; i < s->output.n; i++) {
-    const lt_binding *b = &s->output.at[i];
-    const lt_tensor *t = b->bound ? b->bound : b->own;
-    if (!strcmp(b->name, "grad_norm") && lt_tensor_count(t) == 1) return isfinite(lt_dtype_load(t->dtype, t->data, 0));
+  static const char *const name[] = {"update_scale", "grad_norm"};
+  for (int k = 0; k < 2; k++) {
+    for (int64_t i = 0; i < s->output.n; i++) {
+      const lt_binding *b = &s->output.at[i];
+      const lt_tensor *t = b->bound ? b->bound : b->own;
+      if (!strcmp(b->name, name[k]) && lt_tensor_count(t) == 1) return isfinite(lt_dtype_load(t->dtype, t->data, 0));
+    }
   }
   return true;
 }

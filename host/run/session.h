@@ -50,7 +50,8 @@ lt_status lt_session_gather(lt_session *s, const char *name, lt_error *e);
 lt_status lt_session_step(lt_session *s, const lt_step_table *t, lt_error *e);
 /* Another order in which the ranks of the process take turns; nothing may depend on it. */
 void lt_session_shuffle(lt_session *s, uint64_t order);
-/* Did the last step change the states that survive it? Not when its output "grad_norm" was not finite. */
+/* Did the last step change the states that survive it? Not when its output "update_scale" (or, where the graph has none,
+** "grad_norm") was not finite. */
 bool lt_session_applied(const lt_session *s);
 int64_t lt_session_steps(const lt_session *s); /* number of the next step */
 void lt_session_set_steps(lt_session *s, int64_t step);

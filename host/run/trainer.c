@@ -179,51 +179,43 @@ static double scalar_output(lt_session *s, const char *name) {
   return x && lt_tensor_count(x) == 1 ? lt_dtype_load(x->dtype, x->data, 0) : NAN;
 }
 
-static bool is_finite(const lt_tensor *x) {
-  int64_t n = lt_tensor_count(x);
-  for (int64_t i = 0; i < n; i++)
-    if (!isfinite(lt_dtype_load(x->dtype, x->data, i))) return false;
-  return true;
+/* "on rank 1, in unit 0: 3 of 4096 values …": what there is to say beside the operation and its line. */
+static void blame_text(const lt_trainer *t, char *buf, size_t n) {
+  const lt_plan *plan = &lt_session_program(t->train)->plan;
+  const lt_blame *b = &t->blame;
+  char rank[32] = "", unit[32] = "";
+  if (plan->mesh.world > 1) snprintf(rank, sizeof rank, "on rank %d", (int)b->rank);
+  if (plan->units > 1 && b->unit >= 0) snprintf(unit, sizeof unit, "%sin unit %d", rank[0] ? ", " : "", (int)b->unit);
+  snprintf(buf, n, "%s%s%s%s", rank, unit, rank[0] || unit[0] ? ": " : "", b->values);
 }
 
-/* As %g, without the sign some NaNs are printed with. */
-static const char *number_text(char *buf, size_t n, double x) {
-  snprintf(buf, n, "%g", isnan(x) ? NAN : x);
-  return buf;
-}
-
-/* Say which gradients were not finite. A sum of squares may overflow though every element is finite. */
-static void report_skipped(lt_trainer *t, const lt_step_stats *stats) {
-  const lt_graph *g = lt_trainer_graph(t);
-  const char *first = NULL;
-  char loss[32], norm[32];
-  int64_t bad = 0, all = 0;
-  number_text(loss, sizeof loss, stats->loss);
-  number_text(norm, sizeof norm, stats->grad_norm);
-  for (int64_t i = 0; i < g->state.n; i++) {
-    lt_tensor *x = NULL;
-    const lt_state *s = &g->state.at[i];
-    if (s->role != LT_ROLE_GRAD || lt_session_read(t->train, s->name, &x, NULL) != LT_OK) continue;
-    all++;
-    if (!is_finite(x)) {
-      bad++;
-      if (!first) first = s->owner != LT_NONE ? g->state.at[s->owner].name : s->name;
-    }
-    lt_tensor_free(x);
-  }
-  if (first)
-    lt_log_write(&t->o.log, LT_LOG_WARN,
-                 "step %lld is not applied: loss %s; %lld of %lld gradients are not finite, the first that of %s",
-                 (long long)stats->step, loss, (long long)bad, (long long)all, first);
+/* Nothing was applied: run the step again to see which operation it was, and say so. */
+static lt_status report_skipped(lt_trainer *t, const lt_step_stats *stats, lt_error *e) {
+  char blame[300], where[200] = "";
+  const lt_blame *b = &t->blame;
+  lt_text said = {0};
+  lt_session_set_steps(t->train, stats->step);
+  t->blame = (lt_blame){0};
+  lt_status st = lt_session_blame(t->train, t->table, &t->blame, e);
+  if (st != LT_OK) return st;
+  blame_text(t, blame, sizeof blame);
+  if (b->where[0]) snprintf(where, sizeof where, " (%s)", b->where);
+  lt_text_add(&said, "step %lld is not applied: loss %g, norm of all gradients %g; ", (long long)stats->step,
+              lt_text_nan(stats->loss), lt_text_nan(stats->grad_norm));
+  if (b->found)
+    lt_text_add(&said, "first in %s%s: %s", b->what, where, blame);
   else
-    lt_log_write(&t->o.log, LT_LOG_WARN, "step %lld is not applied: loss %s, the norm of all gradients is %s",
-                 (long long)stats->step, loss, norm);
+    lt_text_add(&said, "run again it is finite: this machine does not compute alike twice");
+  lt_log_write(&t->o.log, LT_LOG_WARN, "%s", said.s ? said.s : "a step is not applied");
+  lt_text_free(&said);
+  return LT_OK;
 }
 
 static void commit(lt_trainer *t, const lt_step_stats *stats) {
   t->next++;
   t->cursor += stats->tokens;
   t->updates += stats->applied;
+  t->bad = stats->bad;
 }
 
 lt_status lt_trainer_step(lt_trainer *t, double lr, lt_step_stats *stats, lt_error *e) {
@@ -245,9 +237,26 @@ lt_status lt_trainer_step(lt_trainer *t, double lr, lt_step_stats *stats, lt_err
                            .lr = lr,
                            .memory = lt_session_program(t->train)->plan.peak,
                            .applied = lt_session_applied(t->train)};
-  if (!stats->applied) report_skipped(t, stats);
-  commit(t, stats);
-  return LT_OK;
+  stats->bad = stats->applied ? 0 : (int32_t)t->bad + 1;
+  if (!stats->applied) st = report_skipped(t, stats, e);
+  if (st == LT_OK) commit(t, stats);
+  return st;
+}
+
+lt_status lt_trainer_give_up(lt_trainer *t, lt_error *e) {
+  char blame[300];
+  int64_t bad = t->bad;
+  if (t->o.bad_steps <= 0 || bad < t->o.bad_steps) return LT_OK;
+  t->bad = 0;
+  lt_fail(e, LT_FAILED, "%lld steps in a row were not applied: their loss or gradients are not finite", (long long)bad);
+  if (t->blame.where[0]) lt_error_where(e, "%s", t->blame.where);
+  if (t->blame.found) {
+    blame_text(t, blame, sizeof blame);
+    lt_error_key(e, "%s", t->blame.what);
+    lt_error_got(e, "%s", blame);
+  }
+  lt_error_hint(e, "a lower learning rate, a clip, other data; train.bad_steps is how many are borne");
+  return LT_FAILED;
 }
 
 /* ---- Evaluation ---- */

@@ -6,6 +6,7 @@
 
 #include "data/corpus.h"
 #include "data/tensors.h"
+#include "run/finite.h"
 #include "run/programs.h"
 #include "store/tree.h"
 
@@ -26,6 +27,7 @@ typedef struct lt_trainer_options {
   int32_t n_length;
   int64_t eval_tokens; /* at most, of an evaluation; 0: all held-out text */
   int64_t eval_length; /* of its sequences, whatever the steps have; 0: the longest of them */
+  int32_t bad_steps;   /* so many steps in a row that are not applied, and the run should end; 0: never */
   lt_log log;          /* what a person should know that is no error */
   lt_world *world; /* of which this process runs one rank: every call below that can fail is collective, and an error
                           of one rank must reach the others by lt_comm_abort; NULL: all ranks run here */
@@ -40,7 +42,8 @@ typedef struct lt_step_stats {
   double grad_norm; /* before clipping; NaN if the recipe has none */
   double lr;
   int64_t memory; /* bytes of the largest arena of a rank, of this step's program */
-  bool applied;   /* false: a gradient was not finite, nothing was changed */
+  bool applied;   /* false: the loss or a gradient was not finite, nothing was changed */
+  int32_t bad;    /* steps in a row, this one the last, that were not applied */
 } lt_step_stats;
 
 /* The structure of the steps from `step` on: the length of that step, no more than it has tokens. */
@@ -60,9 +63,13 @@ int64_t lt_trainer_cursor(const lt_trainer *t);  /* tokens of the steps so far *
 lt_session *lt_trainer_session(lt_trainer *t);
 const lt_programs *lt_trainer_programs(const lt_trainer *t);
 
-/* One step at learning rate `lr`. A step whose gradient norm is not finite is counted, its text is passed over, and
-** nothing is applied: the log names the first parameter to blame. An error leaves the run as it was before the step. */
+/* One step at learning rate `lr`. A step whose loss or gradient is not finite is counted, its text is passed over, and
+** nothing is applied: it is run again, and the log names the operation to blame. An error leaves the run as it was before
+** the step. */
 lt_status lt_trainer_step(lt_trainer *t, double lr, lt_step_stats *stats, lt_error *e);
+/* After a step: LT_FAILED, naming the operation, when as many in a row as the options say were not applied: the caller
+** saves and ends the run. The count begins anew. */
+lt_status lt_trainer_give_up(lt_trainer *t, lt_error *e);
 
 /* Is there held-out text, and a program to read it with? */
 bool lt_trainer_can_evaluate(const lt_trainer *t);

@@ -15,6 +15,8 @@ struct lt_trainer {
   int64_t next;    /* number of the next step */
   int64_t updates; /* applied so far */
   int64_t cursor;  /* tokens of the steps so far */
+  int64_t bad;     /* the last steps, so many in a row, were not applied; */
+  lt_blame blame;  /* the last of them for this */
 };
 
 static inline const lt_graph *lt_trainer_graph(const lt_trainer *t) { return lt_session_program(t->train)->graph; }

@@ -2,8 +2,8 @@
 **
 **   model.safetensors      parameters and buffers, whole, under their names
 **   optimizer.safetensors  moments
-**   state.json             {"step": number of the next step, "cursor": …, "updates": …, "seed": 16 hexadecimal digits,
-**                           "plan": …, "data": hashes, told apart but not needed, "controls": {name: value},
+**   state.json             {"step": number of the next step, "cursor": …, "updates": …, "bad": …,
+**                           "seed": 16 hexadecimal digits, "plan": …, "data": hashes, told apart but not needed, "controls": {name: value},
 **                           "policy": what policies keep} */
 #include "run/trainer_inside.h"
 
@@ -126,7 +126,7 @@ static lt_status save_state(lt_trainer *t, lt_save *save, const lt_tree *policy,
   bool ok = s && lt_tree_set(s, "step", lt_tree_number((double)t->next)) &&
             lt_tree_set(s, "cursor", lt_tree_number((double)t->cursor)) &&
             lt_tree_set(s, "updates", lt_tree_number((double)t->updates)) &&
-            lt_tree_set(s, "seed", hexadecimal(t->o.seed)) &&
+            lt_tree_set(s, "bad", lt_tree_number((double)t->bad)) && lt_tree_set(s, "seed", hexadecimal(t->o.seed)) &&
             lt_tree_set(s, "plan", hexadecimal(lt_programs_hash(t->programs))) &&
             lt_tree_set(s, "data", hexadecimal(data_hash(t))) && lt_tree_set(s, "controls", control_tree(t)) &&
             (!policy || lt_tree_set(s, "policy", copy_tree(policy)));
@@ -267,6 +267,7 @@ static lt_status load_state(lt_trainer *t, const lt_tree *state, lt_error *e) {
   if (st == LT_OK) st = lt_tree_need_whole(state, "step", &t->next, e);
   if (st == LT_OK) st = lt_tree_need_whole(state, "cursor", &t->cursor, e);
   if (st == LT_OK) st = lt_tree_need_whole(state, "updates", &t->updates, e);
+  if (st == LT_OK && lt_tree_get(state, "bad")) st = lt_tree_need_whole(state, "bad", &t->bad, e);
   if (st == LT_OK) st = load_controls(t, lt_tree_get(state, "controls"), e);
   if (st != LT_OK) return st;
   if (differs(state, "data", data_hash(t)))

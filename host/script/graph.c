@@ -3,6 +3,8 @@
 ** recipe line that asked for it: the nearest caller outside our own modules. */
 #include "script/graph.h"
 
+#include "graph/op.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -282,6 +284,14 @@ static int builder_gradient(lua_State *L) {
   return push_result(L, b, lt_graph_gradient(b->g, check_handle(L, 2, STATE)->id));
 }
 
+/* b:loss_sum() → the loss summed over units, read in the update */
+static int builder_loss_sum(lua_State *L) {
+  lt_builder *b = check_builder(L);
+  if (b->g->loss == LT_NONE) return lt_lua_fail(L, "the graph has no loss yet");
+  lt_lua_mark_line(L, b);
+  return push_result(L, b, lt_emit_unit_sum(b->g, b->g->loss, "loss sum"));
+}
+
 /* ---- The rest of the builder ---- */
 
 /* b:want(value, output): the gradient of the loss by a forward value, as an output */
@@ -408,11 +418,14 @@ lt_status lt_lua_build(lt_script *s, lt_graph *g, lt_error *e) {
 }
 
 void lt_lua_open_graph(lua_State *L) {
-  static const luaL_Reg builder[] = {{"state", builder_state}, {"states", builder_states},     {"find", builder_find},
-                                     {"read", builder_read},   {"gradient", builder_gradient}, {"want", builder_want},
-                                     {"loss", builder_loss},   {"control", builder_control},   {"scope", builder_scope},
-                                     {"where", builder_where}, {"phase", builder_phase},       {"real", builder_real},
-                                     {"tp", builder_tp},       {"text", builder_text},         {NULL, NULL}};
+  static const luaL_Reg builder[] = {{"state", builder_state},       {"states", builder_states},
+                                     {"find", builder_find},         {"read", builder_read},
+                                     {"gradient", builder_gradient}, {"want", builder_want},
+                                     {"loss", builder_loss},         {"control", builder_control},
+                                     {"scope", builder_scope},       {"loss_sum", builder_loss_sum},
+                                     {"where", builder_where},       {"phase", builder_phase},
+                                     {"real", builder_real},         {"tp", builder_tp},
+                                     {"text", builder_text},         {NULL, NULL}};
   static const luaL_Reg value[] = {{"__index", value_index}, {"__tostring", value_text}, {NULL, NULL}};
   static const luaL_Reg state[] = {{"__index", state_index}, {NULL, NULL}};
   lt_lua_type(L, LT_LUA_BUILDER, builder, NULL);

@@ -23,7 +23,7 @@ void LT_CPU(sumsq)(const lt_sumsq_args *a) {
 void LT_CPU(clip_scale)(const lt_clip_scale_args *a) {
   const double norm = sqrt((double)*(const real *)a->sumsq);
   double scale = 1;
-  if (!isfinite(norm))
+  if (!isfinite(norm) || (a->guard && !isfinite(*(const real *)a->guard)))
     scale = NAN;
   else if (a->clip > 0 && a->clip < norm + 1e-6)
     scale = a->clip / (norm + 1e-6);

@@ -16,6 +16,7 @@ typedef struct lt_clip_scale_args { /* norm = sqrt(sumsq), scale = min(1, clip /
   const void *sumsq;                /* real scalar */
   void *norm, *scale;               /* real scalars; scale is NaN when norm is not finite; 1 when clip <= 0 */
   double clip;
+  const void *guard; /* real scalar: scale is NaN when it is not finite; NULL: none */
 } lt_clip_scale_args;
 
 typedef struct lt_adamw_args {

@@ -111,8 +111,10 @@ function lt.optim.adamw(fields) end
 ---@field tokens? integer Tokens a step, over all ranks. Default: 8192.
 ---@field steps? integer Length of the run. Default: 1000.
 ---@field micro_batch? integer|"auto" Sequences a rank works on at once; "auto": as many as the plan finds best. Default: "auto".
+---@field bad_steps? integer Steps in a row whose loss or gradient is not finite, after which the run saves and ends. Default: 10.
 ---@field eval_every? integer Steps between evaluations; 0: only at the end. Default: 100.
 ---@field eval_tokens? integer Held-out tokens an evaluation reads at most. Default: 65536.
+---@field eval_length? integer Tokens a sequence of an evaluation, the same at every step. Default: the longest of data.length.
 
 ---Ranks along each axis; "auto" takes what the others leave; with nothing said all go to dp.
 ---@class lt.recipe.mesh
@@ -602,11 +604,12 @@ function lt.op.scatter_rows(x, index, like, attributes) end
 ---@return lt.value ...
 function lt.op.sumsq(x) end
 
----norm, scale = sqrt(sumsq), min(1, clip / (norm + 1e-6)); scale is 1 without a clip, NaN if norm is not finite
+---norm, scale = sqrt(sumsq), min(1, clip / (norm + 1e-6)); scale is 1 without a clip, NaN if norm or guard is not finite
 ---@param sumsq lt.value
+---@param guard? lt.value
 ---@param attributes? { clip?: number }
 ---@return lt.value ...
-function lt.op.clip_scale(sumsq, attributes) end
+function lt.op.clip_scale(sumsq, guard, attributes) end
 
 ---p, m, v = the parameter and its moments, updated in place from p, m, v, the gradient g and its factor scale
 ---@param p lt.value

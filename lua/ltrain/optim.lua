@@ -42,7 +42,9 @@ local function add_all(values)
   return values[1]
 end
 
--- Add the update of every trainable parameter. Outputs: grad_norm, before clipping. Controls: lr, optim_t (from 1).
+-- Add the update of every trainable parameter. Outputs: grad_norm, before clipping; update_scale, the factor of the
+-- gradients: where it, for a gradient or a loss that is not finite, is no number, nothing changes. Controls: lr, optim_t
+-- (from 1).
 function optim.build(ctx, spec)
   local b = ctx.builder
   b:phase "update"
@@ -57,8 +59,9 @@ function optim.build(ctx, spec)
       end
     end
     if #params == 0 then core.fail { what = "there is nothing to train: no parameter is trainable", key = "optim" } end
-    local norm, scale = op.clip_scale(add_all(squares), { clip = spec.clip })
+    local norm, scale = op.clip_scale(add_all(squares), b:loss_sum(), { clip = spec.clip })
     ctx:output("grad_norm", norm)
+    ctx:output("update_scale", scale)
     local lr, t = ctx:control("lr", 0), ctx:control("optim_t", 1)
     for i, p in ipairs(params) do
       local m = b:state { name = "adam_m/" .. p.name, role = "moment", owner = p }

@@ -59,6 +59,8 @@ local train = {
   { "micro_batch", type = "any", default = "auto", unit = "sequences", of = {
       { type = "integer", min = 1, max = MOST }, { type = "string", choices = { "auto" } } },
     doc = "Sequences a rank works on at once; \"auto\": as many as the plan finds best." },
+  { "bad_steps", type = "integer", min = 1, max = MOST, default = 10, unit = "steps",
+    doc = "Steps in a row whose loss or gradient is not finite, after which the run saves and ends." },
   { "eval_every", type = "integer", min = 0, default = 100, unit = "steps",
     doc = "Steps between evaluations; 0: only at the end." },
   { "eval_tokens", type = "integer", min = 1, default = 65536, unit = "tokens",

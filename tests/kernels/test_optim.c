@@ -15,19 +15,23 @@ static void sumsq(lt_dtype t, int64_t n) {
 
 static void clip_scale(lt_dtype t) {
   static const struct {
-    double sumsq, clip, norm, scale;
-  } at[] = {{4, 1, 2, 1 / (2 + 1e-6)},
-            {4, 3, 2, 1},
-            {0, 1, 0, 1},
-            {4, 0, 2, 1},
-            {4, -1, 2, 1},
-            {NAN, 1, NAN, NAN},
-            {INFINITY, 1, INFINITY, NAN},
-            {NAN, 0, NAN, NAN},
-            {1e-12, 1e-6, 1e-6, 1e-6 / 2e-6}};
+    double sumsq, clip, guard, norm, scale;
+  } at[] = {{4, 1, 0, 2, 1 / (2 + 1e-6)},
+            {4, 3, 0, 2, 1},
+            {0, 1, 0, 0, 1},
+            {4, 0, 0, 2, 1},
+            {4, -1, -7, 2, 1},
+            {NAN, 1, 0, NAN, NAN},
+            {INFINITY, 1, 0, INFINITY, NAN},
+            {NAN, 0, 0, NAN, NAN},
+            {4, 3, NAN, 2, NAN},
+            {4, 0, INFINITY, 2, NAN},
+            {4, 1, -INFINITY, 2, NAN},
+            {1e-12, 1e-6, 0, 1e-6, 1e-6 / 2e-6}};
   for (int i = 0; i < COUNT(at); i++) {
     array sum = array_of(t, 1, &at[i].sumsq), norm = array_new(t, 1), scale = array_new(t, 1);
-    lt_clip_scale_args a = {sum.p, norm.p, scale.p, at[i].clip};
+    array guard = array_of(t, 1, &at[i].guard);
+    lt_clip_scale_args a = {sum.p, norm.p, scale.p, at[i].clip, at[i].guard != 0 ? guard.p : NULL};
     run(t, LT_KERNEL_clip_scale, &a);
     CHECK(isnan(at[i].scale) ? isnan(get(scale, 0)) : fabs(get(scale, 0) - at[i].scale) <= 1e-7);
     CHECK(isfinite(at[i].norm) ? fabs(get(norm, 0) - at[i].norm) <= 1e-7 : !isfinite(get(norm, 0)));

@@ -347,7 +347,7 @@ static void test_not_finite(void) {
   CHECK_INT(lt_trainer_updates(r->t), 3);
   CHECK_INT(lt_trainer_cursor(r->t), 4 * TOKENS);
   CHECK(strstr(r->said, "step 3 is not applied") != NULL);
-  CHECK(strstr(r->said, "the first that of embedding") != NULL);
+  CHECK(strstr(r->said, "first in parameter norm.0: 1 of 12 values are not finite, the first is nan") != NULL);
   lt_tensor *head_now = read_state(r, "head"), *moment_now = read_state(r, "m/head");
   CHECK(memcmp(head->data, head_now->data, lt_tensor_bytes(head)) == 0);
   CHECK(memcmp(moment->data, moment_now->data, lt_tensor_bytes(head)) == 0);

@@ -45,3 +45,14 @@ const lt_op lt_op_accumulate = {
     .args_bytes = sizeof(lt_accumulate_args),
     .fill = accumulate_fill,
 };
+
+lt_value lt_emit_unit_sum(lt_graph *g, lt_value v, const char *name) {
+  lt_phase phase = g->phase;
+  if (g->failed || v == LT_NONE) return LT_NONE;
+  const lt_value_info of = g->value.at[v]; /* a copy: the array grows below */
+  g->phase = LT_FORWARD;
+  int32_t s = lt_graph_state(g, name, of.dtype, of.rank, of.dim, LT_ROLE_GRAD);
+  lt_value sum = s == LT_NONE ? LT_NONE : lt_emit_2(g, &lt_op_accumulate, lt_graph_read(g, s), v, NULL);
+  g->phase = phase;
+  return sum;
+}
