@@ -15,17 +15,34 @@ typedef enum cli_command {
   CLI_TRAIN,
   CLI_CHECK,
   CLI_STAGE,
+  CLI_EXPLAIN,
   CLI_VERIFY,
+  CLI_SWEEP,
+  CLI_DIFF,
+  CLI_DOCTOR,
+  CLI_CONSOLE,
   CLI_SCRIPT,
   CLI_TEXT, /* -e */
   CLI_HELP,
-  CLI_VERSION
+  CLI_VERSION,
+  CLI_COMMANDS
 } cli_command;
+
+typedef struct cli_command_def {
+  const char *name, *value; /* "--stage", "NAME" */
+  const char *help;         /* one line */
+} cli_command_def;
+
+extern const cli_command_def cli_commands[CLI_COMMANDS];
 
 typedef struct cli_options {
   cli_command command;
   const char *recipe; /* strings point into argv */
+  const char *other;  /* the second word of --diff */
   const char *script, *text, *stage;
+  const char *scope; /* pattern of --explain; NULL: all */
+  const char *topic; /* of --help; NULL: the whole */
+  bool json;
   const char *run;  /* folder of the run; NULL: chosen by train */
   int64_t steps;    /* -1: as the recipe says */
   int32_t ranks;    /* of the job, or walked in this process; 0: not said */
@@ -37,19 +54,29 @@ typedef struct cli_options {
   int n_arg;
   const char **set; /* [n_set] a.b=c; owned */
   int n_set;
+  const char **sweep; /* [n_sweep] name=value,value; owned */
+  int n_sweep;
   lt_world *world; /* the job's ranks, of which this process is one; NULL: it is alone */
   bool met;        /* all ranks hold the same error: rank 0 speaks for them */
 } cli_options;
 
 lt_status cli_read(int argc, char **argv, cli_options *o, lt_error *e);
 void cli_free(cli_options *o);
-const char *cli_help(void);
+/* ---- help.c ---- */
+
+lt_status cli_print_help(const cli_options *o, lt_error *e);
+void cli_print_version(void);
+/* The lists of options.c: all commands and options, or the options of one command. */
+void cli_print_options(lt_text *out);
+void cli_print_options_of(cli_command c, lt_text *out);
 
 /* Train what the recipe describes. LT_INTERRUPTED after a save when SIGINT or SIGTERM came. */
 lt_status cli_train(cli_options *o, lt_error *e);
 /* --stage and --check: compile, print, train nothing. */
 lt_status cli_stage(cli_options *o, lt_error *e);
 lt_status cli_check(cli_options *o, lt_error *e);
+/* -i: lines from the terminal, or the standard input, until they end. LT_FAILED if input that nobody types failed. */
+lt_status cli_console(cli_options *o, lt_error *e);
 /* --verify-layout: LT_FAILED if a layout disagrees with one rank. */
 lt_status cli_verify_layout(cli_options *o, lt_error *e);
 

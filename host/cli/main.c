@@ -52,6 +52,15 @@ static int run_recipe(lt_status (*command)(cli_options *, lt_error *), cli_optio
   return st;
 }
 
+/* Of several ranks the first one reads; all run what it reads. */
+static int run_console(cli_options *o) {
+  lt_error e = {0};
+  lt_status st = lt_comm_launched() ? cli_world_open(o, &e) : LT_OK;
+  if (st == LT_OK) st = cli_console(o, &e);
+  if (st != LT_OK) cli_world_report(o, &e);
+  return st;
+}
+
 /* A fault in the command line, of a job that was launched as one: it is said once. */
 static void refuse(cli_options *o, lt_error *e) {
   lt_error none = {0};
@@ -89,19 +98,20 @@ int main(int argc, char **argv) {
   else
     switch (o.command) {
     case CLI_HELP:
-      fputs(cli_help(), stdout);
-      status = 0;
+      if ((status = cli_print_help(&o, &e)) != LT_OK) refuse(&o, &e);
       break;
     case CLI_VERSION:
-      printf("ltrain %s\n", lt_version());
+      cli_print_version();
       status = 0;
       break;
+    case CLI_CONSOLE: status = run_console(&o); break;
     case CLI_SCRIPT: status = run_script(&o); break;
     case CLI_TEXT: status = run_text(&o); break;
     case CLI_TRAIN: status = run_recipe(cli_train, &o); break;
     case CLI_STAGE: status = run_recipe(cli_stage, &o); break;
     case CLI_CHECK: status = run_recipe(cli_check, &o); break;
     case CLI_VERIFY: status = run_recipe(cli_verify_layout, &o); break;
+    default: break;
     }
   cli_world_close(&o);
   cli_free(&o);

@@ -28,11 +28,13 @@ struct lt_script {
   char line[192];      /* last line run of code that is not ours, while a recipe or build function is at work */
   int32_t builder;     /* registry reference of the builder at work, LUA_NOREF: none */
   char lua_dir[1024];
-  char recipe_dir[1024]; /* of a recipe state: where its `require` looks */
+  char recipe_dir[1024];       /* of a recipe state: where its `require` looks */
+  volatile sig_atomic_t *stop; /* of a console: set by a signal to end what runs; NULL */
   lt_text traceback;
   bool silent;                                    /* the last error was nil */
   bool relayed;                                   /* and was another rank's, which reports it */
   lt_comm *world;                                 /* of a script that asked for it; NULL */
+  bool lent;                                      /* and that belongs to who made the state */
   void (*lost)(void *context, const lt_error *e); /* told when one of its ranks is lost */
 };
 

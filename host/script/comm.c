@@ -87,11 +87,23 @@ static int comm_world(lua_State *L) {
   return 1;
 }
 
+static int lend(lua_State *L) {
+  lt_script *s = lt_lua_script(L);
+  push_comm(L)->c = lua_touserdata(L, 1);
+  lua_setfield(L, LUA_REGISTRYINDEX, COMM ".world");
+  s->world = lua_touserdata(L, 1);
+  s->lent = true;
+  return 0;
+}
+
+lt_status lt_script_lend_world(lt_script *s, lt_comm *world, lt_error *e) { return lt_lua_protect(s, lend, world, e); }
+
 static int comm_close(lua_State *L) {
   handle *h = luaL_checkudata(L, 1, COMM);
   lt_script *s = lt_lua_script(L);
-  if (h->c && h->c == s->world) s->world = NULL;
-  lt_comm_free(h->c);
+  bool world = h->c && h->c == s->world;
+  if (world) s->world = NULL;
+  if (!world || !s->lent) lt_comm_free(h->c);
   h->c = NULL;
   return 0;
 }

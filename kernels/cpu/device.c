@@ -137,6 +137,8 @@ const lt_device *lt_device_cpu(void) {
 
 const char *lt_kernel_name(lt_kernel k) { return (unsigned)k < LT_KERNEL_COUNT ? names[k] : "?"; }
 
+const char *lt_cpu_library(void) { return openblas_get_config(); }
+
 int lt_cpu_threads(void) { return omp_get_max_threads(); }
 
 void lt_cpu_set_threads(int n) { omp_set_num_threads(n < 1 ? 1 : n); }

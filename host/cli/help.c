@@ -1,0 +1,167 @@
+/* help.c: --help, of the whole and of each command, and --version.
+** The lists of commands and options are those of options.c; a test runs every example that is printed here. */
+#include "cli/cli.h"
+#include "kernels/kernels.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#ifndef LT_BUILD
+#define LT_BUILD "unknown"
+#endif
+
+static const char usage[] = "usage: ltrain-lua [COMMAND] [options] RECIPE.lua [name=value ...]\n"
+                            "       ltrain-lua --script FILE.lua [arguments ...]\n"
+                            "\n"
+                            "Trains what the recipe describes, or does what a command says. name=value sets an\n"
+                            "argument the recipe declares with lt.arg.\n"
+                            "\n"
+                            "commands:\n";
+
+static const char ending[] = "\n"
+                             "An option's value may follow = instead: --steps=100. After -- there are no options.\n"
+                             "\n"
+                             "examples:\n"
+                             "  ltrain-lua recipes/small.lua\n"
+                             "  ltrain-lua recipes/small.lua width=256 --steps 500 --run runs/wide\n"
+                             "  ltrain-lua recipes/small.lua width=256 --run runs/wide --resume\n"
+                             "  mpirun -np 4 ltrain-lua recipes/small.lua --set layout.mesh.tp=2\n"
+                             "  ltrain-lua --check --ranks 4 recipes/small.lua\n"
+                             "  ltrain-lua -e 'lt.tensor { 1, 2, 3 }'\n"
+                             "\n"
+                             "exit status:\n"
+                             "    0  ok\n"
+                             "    1  failed while running\n"
+                             "    2  the command line\n"
+                             "    3  the recipe\n"
+                             "    4  data, or a save\n"
+                             "    5  a peer, or communication\n"
+                             "  130  interrupted, after a save\n";
+
+/* What a command's own page says beyond its line. */
+static const char *const pages[CLI_COMMANDS] = {
+    [CLI_TRAIN] =
+        "usage: ltrain-lua RECIPE.lua [name=value ...] [options]\n"
+        "\n"
+        "Compiles the recipe and trains. The folder of the run keeps the recipe, its settings, metrics.jsonl and\n"
+        "the saves. SIGINT and SIGTERM save and end with 130; --resume goes on from the newest whole save.\n"
+        "On a terminal one line shows step, loss, tokens a second, memory and time left; elsewhere a line\n"
+        "every few seconds. NO_COLOR and TERM=dumb are respected.\n"
+        "\n"
+        "examples:\n"
+        "  ltrain-lua recipes/small.lua\n"
+        "  ltrain-lua recipes/small.lua width=256 --steps 500 --run runs/wide\n"
+        "  mpirun -np 4 ltrain-lua recipes/small.lua --set layout.mesh.tp=2\n",
+    [CLI_CHECK] = "usage: ltrain-lua --check [--ranks N] RECIPE.lua [name=value ...]\n"
+                  "\n"
+                  "Every effective setting, parameters, what each rank holds, sends and receives, the predicted time.\n"
+                  "Reads no data and needs no ranks: a world of any size fits on a laptop.\n"
+                  "\n"
+                  "examples:\n"
+                  "  ltrain-lua --check recipes/small.lua\n"
+                  "  ltrain-lua --check --ranks 4 recipes/small.lua\n",
+    [CLI_STAGE] =
+        "usage: ltrain-lua --stage NAME [--json] [--ranks N] [--rank R] RECIPE.lua [name=value ...]\n"
+        "\n"
+        "What is there after a pass of the compiler: build, differentiate, place, checkpoint (the graph), lower,\n"
+        "order, memory, transfers (the schedule of a rank), verify (all ranks'). --json: host/README.md has the\n"
+        "table of its fields.\n"
+        "\n"
+        "examples:\n"
+        "  ltrain-lua --stage place --ranks 2 recipes/small.lua\n"
+        "  ltrain-lua --stage memory --json recipes/small.lua\n",
+    [CLI_VERIFY] =
+        "usage: ltrain-lua --verify-layout --ranks 2,3,4 RECIPE.lua [name=value ...]\n"
+        "\n"
+        "One step, shortened and in double, on one rank and on every layout of so many ranks, in one process:\n"
+        "losses, gradients and updates agree to 1e-10, or what differs first is named.\n"
+        "\n"
+        "examples:\n"
+        "  ltrain-lua --verify-layout --ranks 2 recipes/small.lua width=32\n",
+    [CLI_CONSOLE] =
+        "usage: ltrain-lua -i\n"
+        "\n"
+        "Lua, line by line. An expression shows its values; `_` is the last one. A local at the prompt lives on. An\n"
+        "incomplete piece goes on in the next line. Tab completes names. Ctrl-C drops what is typed, or stops what\n"
+        "runs; Ctrl-D ends. Code runs interpreted here, so that every loop can be stopped; --script compiles. The\n"
+        "history is $XDG_STATE_HOME/ltrain/history. Under mpirun rank 0 reads, all ranks run what it reads.\n"
+        "\n"
+        "examples:\n"
+        "  ltrain-lua -i\n"
+        "  echo 'lt.tensor { 1, 2 }' | ltrain-lua -i\n",
+    [CLI_SCRIPT] =
+        "usage: ltrain-lua --script FILE.lua [arguments ...]\n"
+        "\n"
+        "Ordinary Lua, everything open, compiled; `lt` has tensors, kernels and communicators. `arg` holds the\n"
+        "arguments, arg[0] the file. Exit status: the number the file returns, that of os.exit, or that of the\n"
+        "error it ends with (1 where it has none), which is told with its stack.\n"
+        "\n"
+        "examples:\n"
+        "  ltrain-lua --script /usr/bin/busted tests\n",
+    [CLI_TEXT] = "usage: ltrain-lua -e CODE [arguments ...]\n"
+                 "\n"
+                 "Runs a piece of Lua as --script does and prints what it returns, tab-separated.\n"
+                 "\n"
+                 "examples:\n"
+                 "  ltrain-lua -e 'lt.version'\n"
+                 "  ltrain-lua -e 'print(#arg, ...)' a b\n",
+};
+
+static void print_all(lt_text *out) {
+  lt_text_add(out, "%s", usage);
+  cli_print_options(out);
+  lt_text_add(out, "%s", ending);
+}
+
+/* "stage", "--stage" or "-i" → the command; CLI_COMMANDS: there is none. */
+static int find_topic(const char *topic) {
+  while (*topic == '-') topic++;
+  for (int c = 0; c < CLI_COMMANDS; c++) {
+    if (!pages[c]) continue;
+    const char *name = cli_commands[c].name;
+    while (*name == '-') name++;
+    if (strcmp(name, topic) == 0) return c;
+  }
+  return CLI_COMMANDS;
+}
+
+static lt_status refuse_topic(const char *topic, lt_error *e) {
+  const char *names[CLI_COMMANDS + 1];
+  int n = 0;
+  for (int c = 0; c < CLI_COMMANDS; c++)
+    if (pages[c]) names[n++] = cli_commands[c].name + strspn(cli_commands[c].name, "-");
+  names[n] = NULL;
+  lt_fail(e, LT_USAGE, "there is no help on %s", topic);
+  const char *near = lt_script_nearest(topic, names);
+  if (near) lt_error_hint(e, "did you mean %s?", near);
+  return LT_USAGE;
+}
+
+lt_status cli_print_help(const cli_options *o, lt_error *e) {
+  lt_text out = {0};
+  if (o->topic) {
+    int c = find_topic(o->topic);
+    if (c == CLI_COMMANDS) return refuse_topic(o->topic, e);
+    lt_text_add(&out, "%s\n", pages[c]);
+    cli_print_options_of((cli_command)c, &out);
+  } else {
+    print_all(&out);
+  }
+  if (out.s) fputs(out.s, stdout);
+  lt_text_free(&out);
+  return LT_OK;
+}
+
+void cli_print_version(void) {
+  printf("ltrain %s\n", lt_version());
+  printf("build     %s, " __VERSION__ "\n", LT_BUILD);
+  printf("kernels   %s on this processor, %d threads\n", lt_device_cpu()->isa, lt_cpu_threads());
+  printf("libraries %s, %s", lt_script_engine(), lt_cpu_library());
+#ifdef LT_HAVE_EDIT
+  printf(", libedit");
+#endif
+#ifdef LT_HAVE_MPI
+  printf(", MPI");
+#endif
+  printf("; no CUDA\n");
+}
