@@ -83,17 +83,15 @@ static int feed(lua_State *L) {
   return 0;
 }
 
-/* The frames below the piece are ours; what is left of a fault on the piece's own line says nothing new. */
+/* Frames below the piece are ours; where it alone is left, its line was told already. */
 static void cut_traceback(lt_text *t) {
-  char *ours = t->s ? strstr(t->s, "in function 'piece'") : NULL;
-  if (!ours && t->s) ours = strstr(t->s, "/ltrain/console.lua:");
-  if (!ours) return;
-  while (ours > t->s && *ours != '\n') ours--;
-  *ours = 0;
-  t->n = (size_t)(ours - t->s);
-  int lines = 0;
-  for (const char *at = t->s; (at = strchr(at, '\n')); at++) lines++;
-  if (lines < 2) lt_text_free(t);
+  char *end = t->s ? strstr(t->s, "in function 'piece'") : NULL;
+  int frames = 0;
+  if (!end) return;
+  end[strcspn(end, "\n")] = 0;
+  t->n = strlen(t->s);
+  for (const char *at = t->s; (at = strstr(at, "\n\t")); at++) frames += strncmp(at, "\n\t[C]", 5) != 0;
+  if (frames < 2) lt_text_free(t);
 }
 
 static int drop(lua_State *L) {

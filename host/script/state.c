@@ -5,6 +5,7 @@
 
 #include <luajit.h>
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -243,6 +244,12 @@ static void set_arg(lua_State *L, const run_call *c) {
 static int run_file(lua_State *L) {
   run_call *c = lua_touserdata(L, 1);
   set_arg(L, c);
+  if (access(c->path, R_OK) != 0) {
+    lt_error e = {0};
+    lt_fail(&e, LT_DATA, "the script cannot be read: %s", strerror(errno));
+    lt_error_where(&e, "%s", c->path);
+    return lt_lua_raise(L, &e);
+  }
   if (luaL_loadfile(L, c->path) != 0) return lua_error(L);
   for (int i = 0; i < c->argc; i++) lua_pushstring(L, c->argv[i]);
   lua_call(L, c->argc, 1);
@@ -250,20 +257,23 @@ static int run_file(lua_State *L) {
   return 0;
 }
 
-/* Load "return TEXT" first, so that an expression shows its value. */
-static void load_text(lua_State *L, const char *text) {
-  lua_pushfstring(L, "return %s", text);
-  if (luaL_loadbuffer(L, lua_tostring(L, -1), lua_objlen(L, -1), "=(command line)") == 0) return;
+/* As an expression first, so that it shows its value: behind a nil, since a call that is returned alone would be a tail
+** call and lose its line. → values to leave out */
+static int load_text(lua_State *L, const char *text) {
+  lua_pushfstring(L, "return nil, %s", text);
+  if (luaL_loadbuffer(L, lua_tostring(L, -1), lua_objlen(L, -1), "=(command line)") == 0) return 1;
   lua_pop(L, 1);
   if (luaL_loadbuffer(L, text, strlen(text), "=(command line)") != 0) lua_error(L);
+  return 0;
 }
 
 static int run_text(lua_State *L) {
   run_call *c = lua_touserdata(L, 1);
   set_arg(L, c);
-  load_text(L, c->text);
-  int base = lua_gettop(L) - 1;
-  lua_call(L, 0, LUA_MULTRET);
+  int skip = load_text(L, c->text), base = lua_gettop(L) - 1 + skip;
+  luaL_checkstack(L, c->argc, "arguments");
+  for (int i = 0; i < c->argc; i++) lua_pushstring(L, c->argv[i]);
+  lua_call(L, c->argc, LUA_MULTRET);
   int n = lua_gettop(L) - base;
   for (int i = 1; i <= n; i++) {
     lua_getglobal(L, "tostring");

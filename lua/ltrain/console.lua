@@ -111,7 +111,7 @@ local function with_locals(text)
     if fresh[name] or cells[name] then names[#names + 1] = name end
   end
   if #names == 0 then return load(text, NAME) end
-  local outer, problem = load("local " .. concat(names, ",") .. ";return function(...) " .. body .. "\nend", NAME)
+  local outer, problem = load("local " .. concat(names, ",") .. ";return function() " .. body .. "\nend", NAME)
   if not outer then return nil, problem end
   local piece = outer()
   for name, f in pairs(fresh) do cells[name] = f end
@@ -127,19 +127,18 @@ end
 
 local function is_incomplete(problem) return sub(problem, -7) == "'<eof>'" end
 
--- A function; or nil and "more", or nil and what is wrong.
--- An expression is an argument of what shows it: were it returned, a call would be a tail call and lose its line.
+-- A function; or nil, whether more lines could mend it, and what is wrong.
+-- Of an expression: and true, and a nil before its values: were it returned alone, a call would be a tail call and lose
+-- its line.
 local function compile(text)
   local expression = text:gsub("^%s*=", ""):gsub("^%s*return%f[^%w_]", "")
-  local ok, unfinished = load("return " .. expression, NAME)
-  if ok then
-    local shown = "return (...)(" .. expression
-    return with_locals(shown .. (load(shown .. ")", NAME) and ")" or "\n)")) -- on a line of its own after a comment
-  end
+  local ok, unfinished = load("return nil, " .. expression, NAME)
+  if ok then return with_locals("return nil, " .. expression), true end
   local problem
   ok, problem = load(text, NAME)
-  if ok then return with_locals(text) end
-  return nil, (is_incomplete(problem) or is_incomplete(unfinished)) and "more" or problem
+  if ok then return with_locals(text), false end
+  if is_incomplete(unfinished) then return nil, true, unfinished end
+  return nil, is_incomplete(problem), problem
 end
 
 local show
@@ -151,27 +150,22 @@ local function keep(quiet, n, ...)
   if not quiet then write(show(n, ...), "\n") end
 end
 
--- Of an expression, `piece` shows the values itself; of statements that return some, they are shown here.
-local function run(piece, quiet)
+local function run(piece, is_expression, quiet)
   local function results(...) keep(quiet, select("#", ...), ...) end
-  results(piece(results))
+  if not is_expression then return results(piece()) end
+  local function values(_, ...) results(...) end
+  values(piece())
 end
 
 -- One line more. True: the piece goes on in the next line. `last`: there is none. `quiet`: its results are not shown.
 -- Raises what is wrong with the piece.
 function console.feed(line, last, quiet)
   pending = pending and pending .. "\n" .. line or line
-  local piece, problem = compile(pending)
-  if problem == "more" and not last then return true end
-  local text = pending
+  local piece, more, problem = compile(pending)
+  if not piece and more and not last then return true end
   pending = nil
-  if piece then
-    run(piece, quiet)
-  elseif problem == "more" then
-    error(select(2, load(text, NAME)), 0)
-  else
-    error(problem, 0)
-  end
+  if not piece then error(problem, 0) end
+  run(piece, more, quiet)
   return false
 end
 
