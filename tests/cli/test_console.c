@@ -22,6 +22,7 @@ static void ask(pty *p, const char *line, const char *answer) {
   pty_expect(p, "> ", 20); /* before it, the terminal would take control keys for itself */
 }
 
+/* At a prompt that was waited for. */
 static void say_goodbye(pty *p) {
   pty_send(p, "\004");
   CHECK_INT(pty_close(p, 20), 0);
@@ -162,7 +163,7 @@ static void test_history(void) {
   pty_send(&p, "\033[A\033[A\r"); /* twice up */
   pty_expect(&p, "\nremember\r\n> ", 20);
   pty_send(&p, "\022'mem\r"); /* search backwards; Return takes it */
-  pty_expect(&p, "remember\r\n", 20);
+  pty_expect(&p, "\nremember\r\n> ", 20);
   say_goodbye(&p);
 }
 
