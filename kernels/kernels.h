@@ -1,6 +1,7 @@
 /* kernels.h: the contract between the host and a device: argument structs, the list of kernels, the device table.
 ** Kernels know pointers, sizes and streams, never graphs. All arrays are dense row-major unless a stride is given;
-** `real` below is the table's element type (float or double); counts and strides are in elements.
+** `real` below is the table's element type (float or double), and so is `narrow`, but in the table for bf16: there real
+** is float and narrow is bf16, of which a kernel makes floats, computes, and rounds once. Counts and strides are in elements.
 ** A kernel writes every element of its outputs, never reads an output it was not told to carry, accepts empty extents,
 ** and gives the same bits for the same arguments and thread count: sums have a fixed order. */
 #ifndef LT_KERNELS_H
@@ -70,6 +71,28 @@
   X(clip_scale)                                                                                                        \
   X(adamw)
 
+/* Those that a table for bf16 has too; of the others its graph uses the kernels for float. */
+#define LT_KERNELS_BF16(X)                                                                                             \
+  X(gemm)                                                                                                              \
+  X(unary)                                                                                                             \
+  X(binary)                                                                                                            \
+  X(rmsnorm)                                                                                                           \
+  X(rmsnorm_backward)                                                                                                  \
+  X(layernorm)                                                                                                         \
+  X(layernorm_backward)                                                                                                \
+  X(rope)                                                                                                              \
+  X(attention)                                                                                                         \
+  X(attention_backward)                                                                                                \
+  X(swiglu)                                                                                                            \
+  X(swiglu_backward)                                                                                                   \
+  X(gelu)                                                                                                              \
+  X(gelu_backward)                                                                                                     \
+  X(softcap)                                                                                                           \
+  X(softcap_backward)                                                                                                  \
+  X(dropout)                                                                                                           \
+  X(label_logits)                                                                                                      \
+  X(label_logits_backward)
+
 typedef enum lt_kernel {
 #define LT_KERNEL_ENUM(name) LT_KERNEL_##name,
   LT_KERNELS(LT_KERNEL_ENUM)
@@ -84,7 +107,7 @@ typedef void (*lt_kernel_fn)(const void *args, lt_stream *stream);
 /* A device: its kernels for each real type, and its memory. */
 typedef struct lt_device {
   const char *name; /* "cpu", "cuda" */
-  const char *isa;  /* "portable", "avx2", "avx512" */
+  const char *isa;  /* "portable", "avx2", "avx512", "avx512_bf16" */
   const lt_kernel_fn
       *kernels[LT_DTYPE_COUNT]; /* by real type: an array of LT_KERNEL_COUNT, or NULL: none for that type */
   lt_status (*memory_create)(size_t bytes, void **out, lt_error *e); /* zeroed, 64-byte aligned */

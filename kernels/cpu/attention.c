@@ -17,13 +17,20 @@ typedef struct running { /* of the tile's query rows */
   real keep[LT_TILE]; /* exp(old maximum - new), of the tile at hand */
   real *out;          /* of the first row; rows are `ld` apart */
   int64_t ld;
+#if LT_IS_BF16
+  real room[LT_TILE * LT_ATTENTION_NARROW_DIM]; /* `out` until it is narrowed */
+#endif
 } running;
 
 static void start(const lt_attention_args *a, const lt_tile *t, running *w) {
   const int64_t heads = a->r.heads, dim = a->r.dim, first = t->q * heads + t->head;
-  real *out = a->last ? a->out : a->carry_out;
+#if LT_IS_BF16
+  w->ld = dim;
+  w->out = w->room;
+#else
   w->ld = heads * dim;
-  w->out = out + first * dim;
+  w->out = (real *)(a->last ? a->out : a->carry_out) + first * dim;
+#endif
   for (int64_t i = 0; i < t->nq; i++) {
     real *row = w->out + i * w->ld;
     if (a->first) {
@@ -34,7 +41,8 @@ static void start(const lt_attention_args *a, const lt_tile *t, running *w) {
       const int64_t at = first + i * heads;
       w->top[i] = ((const real *)a->carry_max)[at];
       w->sum[i] = ((const real *)a->carry_sum)[at];
-      if (out != a->carry_out) memcpy(row, (const real *)a->carry_out + at * dim, (size_t)dim * sizeof(real));
+      if (row != (const real *)a->carry_out + at * dim)
+        memcpy(row, (const real *)a->carry_out + at * dim, (size_t)dim * sizeof(real));
     }
   }
 }
@@ -76,18 +84,20 @@ static void exponentials(const lt_tile *t, running *w, real *s) {
 }
 
 static void finish(const lt_attention_args *a, const lt_tile *t, const running *w) {
-  const int64_t heads = a->r.heads;
+  const int64_t heads = a->r.heads, dim = a->r.dim;
   for (int64_t i = 0; i < t->nq; i++) {
     const int64_t at = (t->q + i) * heads + t->head;
+    const real *row = w->out + i * w->ld;
     if (!a->last) {
       ((real *)a->carry_max)[at] = w->top[i];
       ((real *)a->carry_sum)[at] = w->sum[i];
+      if (LT_IS_BF16) memcpy((real *)a->carry_out + at * dim, row, (size_t)dim * sizeof(real));
       continue;
     }
     const bool blind = w->sum[i] == 0;
     const real part = blind ? 0 : 1 / w->sum[i];
-    real *row = w->out + i * w->ld;
-    for (int64_t d = 0; d < a->r.dim; d++) row[d] *= part;
+    stored *out = (stored *)a->out + at * dim;
+    for (int64_t d = 0; d < dim; d++) out[d] = lt_put(row[d] * part);
     a->lse[at] = blind ? -INFINITY : (double)w->top[i] + log((double)w->sum[i]);
   }
 }
@@ -109,7 +119,7 @@ static void attend(const lt_attention_args *a, int64_t block, lt_tile *t) {
       lt_tile_scores(t, a->q, a->k, a->key_bias, s);
       shift_scores(a, t, &w, s);
       exponentials(t, &w, s);
-      lt_tile_apply(t, s, 0, 1, (const real *)a->v + t->k * ldk + t->kv_head * r->dim, ldk, w.out, w.ld);
+      lt_tile_apply(t, s, 0, 1, (const stored *)a->v + t->k * ldk + t->kv_head * r->dim, ldk, w.out, w.ld);
     }
   finish(a, t, &w);
 }

@@ -13,13 +13,23 @@
 #include <math.h>
 #include <string.h>
 
+/* lt_dot (loops.h) of what is stored. */
+static double dot(const stored *x, const stored *y, int64_t n) {
+  double lane[LT_LANES] = {0};
+  int64_t i = 0;
+  for (; i + LT_LANES <= n; i += LT_LANES) {
+    for (int l = 0; l < LT_LANES; l++) lane[l] += (double)lt_get(x[i + l]) * (double)lt_get(y[i + l]);
+  }
+  for (int l = 0; i < n; i++, l++) lane[l] += (double)lt_get(x[i]) * (double)lt_get(y[i]);
+  return lt_lanes_add(lane);
+}
+
 static void row_products(const lt_attention_backward_args *a) {
   const int64_t rows = a->r.rows_q * a->r.heads, dim = a->r.dim;
   real *work = a->work;
 #pragma omp parallel for schedule(static)
   for (int64_t i = 0; i < rows; i++) {
-    const real *y = (const real *)a->out + i * dim, *dy = (const real *)a->dout + i * dim;
-    work[i] = (real)lt_dot(y, dy, dim);
+    work[i] = (real)dot((const stored *)a->out + i * dim, (const stored *)a->dout + i * dim, dim);
   }
 }
 
@@ -56,7 +66,7 @@ static void query_tile(const lt_attention_backward_args *a, int64_t block, lt_ti
       t->sight = lt_sight_of(&q, &k, r->window);
       if (t->sight == LT_SIGHT_NONE) continue;
       gradients(a, t, p, ds);
-      lt_tile_apply(t, ds, 0, (real)r->scale, (const real *)a->k + t->k * ldk + t->kv_head * r->dim, ldk, dq, ldq);
+      lt_tile_apply(t, ds, 0, (real)r->scale, (const stored *)a->k + t->k * ldk + t->kv_head * r->dim, ldk, dq, ldq);
     }
 }
 
@@ -73,8 +83,8 @@ static void key_step(const lt_attention_backward_args *a, const lt_tile *t, real
   const int64_t at = t->q * ldq + t->head * dim;
   real p[LT_TILE * LT_TILE], ds[LT_TILE * LT_TILE];
   gradients(a, t, p, ds);
-  lt_tile_apply(t, p, 1, 1, (const real *)a->dout + at, ldq, dv, ldk);
-  lt_tile_apply(t, ds, 1, (real)a->r.scale, (const real *)a->q + at, ldq, dk, ldk);
+  lt_tile_apply(t, p, 1, 1, (const stored *)a->dout + at, ldq, dv, ldk);
+  lt_tile_apply(t, ds, 1, (real)a->r.scale, (const stored *)a->q + at, ldq, dk, ldk);
   if (a->dkey_bias) add_columns(t, ds, bias);
 }
 

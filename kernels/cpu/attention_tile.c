@@ -61,26 +61,49 @@ static void hide(const lt_tile *t, real *s) {
   }
 }
 
-static void multiply_pairs(const lt_tile *t, const real *y, const real *v, real alpha, real *s) {
-  const int64_t ldq = (int64_t)t->r->heads * t->r->dim, ldk = (int64_t)t->r->kv_heads * t->r->dim;
-  lt_product_run(&(lt_product){.m = t->nq,
-                               .n = t->nk,
-                               .k = t->r->dim,
-                               .a = y + t->q * ldq + t->head * t->r->dim,
-                               .b = v + t->k * ldk + t->kv_head * t->r->dim,
-                               .c = s,
-                               .lda = ldq,
-                               .ldb = ldk,
-                               .ldc = LT_TILE,
-                               .trans_b = 1,
-                               .alpha = alpha});
+/* Columns of the arrays that a product takes at once: all, where they are reals already. */
+#define PART (LT_IS_BF16 ? LT_TILE : INT64_MAX)
+
+static inline int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* x[n, width] of rows *ld apart as reals: x itself, or widened to `room`, LT_TILE apart. */
+static const real *reals_of(const stored *x, int64_t n, int64_t width, int64_t *ld, real *room) {
+#if LT_IS_BF16
+  for (int64_t i = 0; i < n; i++) lt_widen(x + i * *ld, 1, width, room + i * LT_TILE);
+  *ld = LT_TILE;
+  return room;
+#else
+  (void)n, (void)width, (void)ld, (void)room;
+  return x;
+#endif
+}
+
+static void multiply_pairs(const lt_tile *t, const stored *y, const stored *v, real alpha, real *s) {
+  const int64_t dim = t->r->dim;
+  real a[LT_IS_BF16 ? LT_TILE * LT_TILE : 1], b[LT_IS_BF16 ? LT_TILE * LT_TILE : 1];
+  for (int64_t at = 0; at < dim; at += min64(PART, dim)) {
+    const int64_t width = min64(PART, dim - at);
+    lt_product p = {.m = t->nq,
+                    .n = t->nk,
+                    .k = width,
+                    .c = s,
+                    .lda = t->r->heads * dim,
+                    .ldb = t->r->kv_heads * dim,
+                    .ldc = LT_TILE,
+                    .trans_b = 1,
+                    .alpha = alpha,
+                    .beta = at ? 1 : 0};
+    p.a = reals_of(y + t->q * p.lda + t->head * dim + at, t->nq, width, &p.lda, a);
+    p.b = reals_of(v + t->k * p.ldb + t->kv_head * dim + at, t->nk, width, &p.ldb, b);
+    lt_product_run(&p);
+  }
 }
 
 static void bias_of(const lt_tile *t, const real *key_bias, real *bias) {
   for (int64_t j = 0; j < t->nk; j++) bias[j] = key_bias ? key_bias[(t->k + j) * t->r->kv_heads + t->kv_head] : 0;
 }
 
-void lt_tile_scores(const lt_tile *t, const real *q, const real *k, const real *key_bias, real *s) {
+void lt_tile_scores(const lt_tile *t, const stored *q, const stored *k, const real *key_bias, real *s) {
   multiply_pairs(t, q, k, (real)t->r->scale, s);
   if (key_bias) {
     real bias[LT_TILE];
@@ -92,12 +115,12 @@ void lt_tile_scores(const lt_tile *t, const real *q, const real *k, const real *
 }
 
 /* wide[n, LT_TILE] = columns [at, at + width) of x[n, ld]. */
-static void widen(const real *x, int64_t n, int64_t ld, int64_t at, int64_t width, double *wide) {
+static void widen(const stored *x, int64_t n, int64_t ld, int64_t at, int64_t width, double *wide) {
   for (int64_t i = 0; i < n; i++)
-    for (int64_t d = 0; d < width; d++) wide[i * LT_TILE + d] = (double)x[i * ld + at + d];
+    for (int64_t d = 0; d < width; d++) wide[i * LT_TILE + d] = (double)lt_get(x[i * ld + at + d]);
 }
 
-void lt_tile_refine(const lt_tile *t, const real *q, const real *k, const real *key_bias, const bool *large,
+void lt_tile_refine(const lt_tile *t, const stored *q, const stored *k, const real *key_bias, const bool *large,
                     const double *shift, real *s) {
   const int64_t dim = t->r->dim, ldq = t->r->heads * dim, ldk = t->r->kv_heads * dim;
   double a[LT_TILE * LT_TILE], b[LT_TILE * LT_TILE], c[LT_TILE * LT_TILE];
@@ -119,7 +142,8 @@ void lt_tile_refine(const lt_tile *t, const real *q, const real *k, const real *
   }
 }
 
-void lt_tile_lower(const lt_tile *t, const real *q, const real *k, const real *key_bias, const double *lse, real *s) {
+void lt_tile_lower(const lt_tile *t, const stored *q, const stored *k, const real *key_bias, const double *lse,
+                   real *s) {
   double shift[LT_TILE];
   bool large[LT_TILE], any = false;
   for (int64_t i = 0; i < t->nq; i++) {
@@ -136,7 +160,7 @@ void lt_tile_lower(const lt_tile *t, const real *q, const real *k, const real *k
   if (any) lt_tile_refine(t, q, k, key_bias, large, shift, s);
 }
 
-void lt_tile_pairs(const lt_tile *t, const real *y, const real *v, real *s) { multiply_pairs(t, y, v, 1, s); }
+void lt_tile_pairs(const lt_tile *t, const stored *y, const stored *v, real *s) { multiply_pairs(t, y, v, 1, s); }
 
 static bool all_finite(const real *b, int64_t rows, int64_t n, int64_t ld) {
   real sum = 0;
@@ -169,31 +193,24 @@ static void apply_not_finite(lt_product p) {
     }
 }
 
-void lt_tile_apply(const lt_tile *t, const real *p, int by_key, real alpha, const real *b, int64_t ldb, real *c,
+void lt_tile_apply(const lt_tile *t, const real *p, int by_key, real alpha, const stored *b, int64_t ldb, real *c,
                    int64_t ldc) {
-  const int64_t dim = t->r->dim;
-  lt_product whole = {.m = by_key ? t->nk : t->nq,
-                      .n = dim,
-                      .k = by_key ? t->nq : t->nk,
-                      .a = p,
-                      .b = b,
-                      .c = c,
-                      .lda = LT_TILE,
-                      .ldb = ldb,
-                      .ldc = ldc,
-                      .trans_a = by_key,
-                      .alpha = alpha,
-                      .beta = 1};
-  if (t->sight == LT_SIGHT_ALL) {
-    lt_product_run(&whole);
-    return;
-  }
-  for (int64_t at = 0; at < dim; at += LT_TILE) {
-    lt_product part = whole;
-    part.n = dim - at < LT_TILE ? dim - at : LT_TILE;
-    part.b += at;
-    part.c += at;
-    if (all_finite(part.b, part.k, part.n, ldb))
+  const int64_t dim = t->r->dim, width = min64(t->sight == LT_SIGHT_ALL ? PART : LT_TILE, dim);
+  real room[LT_IS_BF16 ? LT_TILE * LT_TILE : 1];
+  for (int64_t at = 0; at < dim; at += width) {
+    lt_product part = {.m = by_key ? t->nk : t->nq,
+                       .n = min64(width, dim - at),
+                       .k = by_key ? t->nq : t->nk,
+                       .a = p,
+                       .c = c + at,
+                       .lda = LT_TILE,
+                       .ldb = ldb,
+                       .ldc = ldc,
+                       .trans_a = by_key,
+                       .alpha = alpha,
+                       .beta = 1};
+    part.b = reals_of(b + at, part.k, part.n, &part.ldb, room);
+    if (t->sight == LT_SIGHT_ALL || all_finite(part.b, part.k, part.n, part.ldb))
       lt_product_run(&part);
     else
       apply_not_finite(part);

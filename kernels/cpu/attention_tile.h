@@ -4,7 +4,7 @@
 #ifndef LT_KERNELS_CPU_ATTENTION_TILE_H
 #define LT_KERNELS_CPU_ATTENTION_TILE_H
 
-#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/stored.h"
 
 #define LT_TILE 64
 
@@ -40,26 +40,27 @@ lt_sight lt_sight_of(const lt_extent *q, const lt_extent *k, int64_t window);
 bool lt_pair_seen(const lt_tile *t);
 
 /* s[nq, nk] = scale q k^T + key_bias where query i sees key j, else -inf. */
-void lt_tile_scores(const lt_tile *t, const real *q, const real *k, const real *key_bias, real *s);
+void lt_tile_scores(const lt_tile *t, const stored *q, const stored *k, const real *key_bias, real *s);
 
 /* The rounding of a large float score is an error in its probability. Where |x| is above this, as a row's maximum or
 ** lse, differences from x are taken from scores in double. */
 static inline bool lt_large(double x) { return LT_IS_F32 && x - x == 0 && (x > 64 || x < -64); }
 
 /* The rows i of s with large[i] become what is seen of scale q k^T + key_bias - shift[i], computed in double. */
-void lt_tile_refine(const lt_tile *t, const real *q, const real *k, const real *key_bias, const bool *large,
+void lt_tile_refine(const lt_tile *t, const stored *q, const stored *k, const real *key_bias, const bool *large,
                     const double *shift, real *s);
 
 /* s -= lse[rows_q, heads] of its row; hidden stays -inf, and a row whose lse is -inf becomes so. */
-void lt_tile_lower(const lt_tile *t, const real *q, const real *k, const real *key_bias, const double *lse, real *s);
+void lt_tile_lower(const lt_tile *t, const stored *q, const stored *k, const real *key_bias, const double *lse,
+                   real *s);
 
 /* s = row q + i, i < nq, of y[rows_q, heads, dim] times v[rows_k, kv_heads, dim], every pair. */
-void lt_tile_pairs(const lt_tile *t, const real *y, const real *v, real *s);
+void lt_tile_pairs(const lt_tile *t, const stored *y, const stored *v, real *s);
 
 /* c[m, dim] += alpha op(p) b[n, dim]: p is nq x nk, transposed when `by_key` (then m = nk, n = nq). b and c start at
 ** the tile's first row and head; ldb and ldc lead from row to row. p is 0 where a pair is hidden, and there b counts
 ** for nothing, even when it is NaN. */
-void lt_tile_apply(const lt_tile *t, const real *p, int by_key, real alpha, const real *b, int64_t ldb, real *c,
+void lt_tile_apply(const lt_tile *t, const real *p, int by_key, real alpha, const stored *b, int64_t ldb, real *c,
                    int64_t ldc);
 
 static inline lt_cut lt_cut_rows(int64_t rows, int64_t block) {

@@ -13,22 +13,36 @@
 
 /* ---- Copies ---- */
 
-void lt_wide_copy(const real *x, int64_t ld, int64_t n, int64_t dim, lt_wide *to) {
+#if !LT_IS_BF16
+LT_ALWAYS_INLINE lt_vector load_stored(const stored *x) { return lt_load(x); }
+#elif LT_VECTOR_BYTES == 64
+LT_ALWAYS_INLINE lt_vector load_stored(const stored *x) {
+  const __m256i narrow = _mm256_loadu_si256((const __m256i_u *)x);
+  return (lt_vector)_mm512_slli_epi32(_mm512_cvtepu16_epi32(narrow), 16);
+}
+#else
+LT_ALWAYS_INLINE lt_vector load_stored(const stored *x) {
+  const __m128i narrow = _mm_loadu_si128((const __m128i_u *)x);
+  return (lt_vector)_mm256_slli_epi32(_mm256_cvtepu16_epi32(narrow), 16);
+}
+#endif
+
+void lt_wide_copy(const stored *x, int64_t ld, int64_t n, int64_t dim, lt_wide *to) {
   const int64_t whole = lt_whole_strips(dim), vectors = dim / LT_STRIP * LT_STRIP;
   lt_vector y = {0}, z = {0}; /* the sum of all times 0: NaN if one is not finite */
   real rest = 0;
   for (int64_t i = 0; i < n; i++, x += ld) {
     real *row = to->at + i * LT_WIDE_LD;
     for (int64_t d = 0; d < vectors; d += LT_STRIP) {
-      const lt_vector u = lt_load(x + d), v = lt_load(x + d + LT_VECTOR);
+      const lt_vector u = load_stored(x + d), v = load_stored(x + d + LT_VECTOR);
       lt_store(row + d, u);
       lt_store(row + d + LT_VECTOR, v);
       y += u * (real)0;
       z += v * (real)0;
     }
     for (int64_t d = vectors; d < dim; d++) {
-      row[d] = x[d];
-      rest += x[d] * 0;
+      row[d] = lt_get(x[d]);
+      rest += row[d] * 0;
     }
     for (int64_t d = dim; d < whole; d++) row[d] = 0;
   }

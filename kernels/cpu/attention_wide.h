@@ -45,7 +45,7 @@ typedef struct lt_keys { /* the key side of a tile: n keys from row `first` */
 static inline int64_t lt_whole_strips(int64_t n) { return (n + LT_STRIP - 1) / LT_STRIP * LT_STRIP; }
 
 /* to[n][dim, padded] = x[n, ld]; and whether all of it is finite. */
-void lt_wide_copy(const real *x, int64_t ld, int64_t n, int64_t dim, lt_wide *to);
+void lt_wide_copy(const stored *x, int64_t ld, int64_t n, int64_t dim, lt_wide *to);
 
 /* to[dim][n, padded] = the rows of x, turned. */
 void lt_wide_turn(const lt_wide *x, int64_t n, int64_t dim, real *to);

@@ -47,7 +47,7 @@ typedef struct task {
 static void start(const task *w, side *u) {
   const lt_attention_args *a = w->a;
   const int64_t heads = a->r.heads, dim = a->r.dim;
-  lt_wide_copy((const real *)a->q + (u->q * heads + w->head) * dim, heads * dim, u->n, dim, &u->x);
+  lt_wide_copy((const stored *)a->q + (u->q * heads + w->head) * dim, heads * dim, u->n, dim, &u->x);
   memset(u->out, 0, sizeof u->out);
   memset(u->sum, 0, sizeof u->sum);
   for (int64_t i = 0; i < u->n; i++) {
@@ -89,8 +89,8 @@ static void finish(const task *w, const side *u) {
     }
     const bool blind = sum == 0;
     const real part = blind ? 0 : 1 / sum;
-    real *out = (real *)a->out + at * dim;
-    for (int64_t d = 0; d < dim; d++) out[d] = row[d] * part;
+    stored *out = (stored *)a->out + at * dim;
+    for (int64_t d = 0; d < dim; d++) out[d] = lt_put(row[d] * part);
     a->lse[at] = blind ? -INFINITY : (double)u->top[i] + log((double)sum);
   }
 }
@@ -159,8 +159,8 @@ LT_ALWAYS_INLINE void fetch_next(const task *w, int64_t met) {
   for (int64_t i = met * step; i < (met + 1) * step && i < 2 * LT_TILE; i++) {
     const int64_t row = w->keys.first + w->keys.n + i / 2;
     if (row >= a->r.rows_k) break;
-    const real *x = (const real *)(i % 2 ? a->v : a->k) + row * ld + w->kv_head * dim;
-    for (int64_t d = 0; d < dim; d += 64 / (int64_t)sizeof(real)) __builtin_prefetch(x + d);
+    const stored *x = (const stored *)(i % 2 ? a->v : a->k) + row * ld + w->kv_head * dim;
+    for (int64_t d = 0; d < dim; d += 64 / (int64_t)sizeof(stored)) __builtin_prefetch(x + d);
   }
 }
 
@@ -173,9 +173,9 @@ static void look_at_keys(task *w, int64_t first, int64_t n) {
   w->keys.n = n;
   lt_keys_look(&a->r, a->key_bias, w->kv_head, &w->keys);
   if (lt_sight_of(&w->extent, &w->keys.all, a->r.window) == LT_SIGHT_NONE) return;
-  lt_wide_copy((const real *)a->k + at, ld, n, dim, &w->k);
+  lt_wide_copy((const stored *)a->k + at, ld, n, dim, &w->k);
   lt_wide_turn(&w->k, n, dim, w->turned);
-  lt_wide_copy((const real *)a->v + at, ld, n, dim, &w->v);
+  lt_wide_copy((const stored *)a->v + at, ld, n, dim, &w->v);
   for (int64_t i = 0; i < w->sides; i++) {
     side *u = &w->side[i];
     if (first < u->from || first >= u->to) continue;

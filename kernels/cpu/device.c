@@ -21,29 +21,47 @@
 #define LT_ENTRY_PORTABLE_F64(name) LT_ENTRY(name, f64_portable)
 LT_KERNELS(LT_ENTRY_PORTABLE_F32)
 LT_KERNELS(LT_ENTRY_PORTABLE_F64)
+#define LT_ENTRY_PORTABLE_BF16(name) LT_ENTRY(name, bf16_portable)
+LT_KERNELS_BF16(LT_ENTRY_PORTABLE_BF16)
 #define LT_SLOT_PORTABLE_F32(name) [LT_KERNEL_##name] = name##_f32_portable,
 #define LT_SLOT_PORTABLE_F64(name) [LT_KERNEL_##name] = name##_f64_portable,
 static const lt_kernel_fn portable_f32[LT_KERNEL_COUNT] = {LT_KERNELS(LT_SLOT_PORTABLE_F32)};
 static const lt_kernel_fn portable_f64[LT_KERNEL_COUNT] = {LT_KERNELS(LT_SLOT_PORTABLE_F64)};
+#define LT_SLOT_PORTABLE_BF16(name) [LT_KERNEL_##name] = name##_bf16_portable,
+static const lt_kernel_fn portable_bf16[LT_KERNEL_COUNT] = {LT_KERNELS_BF16(LT_SLOT_PORTABLE_BF16)};
 
 #ifdef LT_HAVE_X86
 #define LT_ENTRY_AVX2_F32(name) LT_ENTRY(name, f32_avx2)
 #define LT_ENTRY_AVX2_F64(name) LT_ENTRY(name, f64_avx2)
 LT_KERNELS(LT_ENTRY_AVX2_F32)
 LT_KERNELS(LT_ENTRY_AVX2_F64)
+#define LT_ENTRY_AVX2_BF16(name) LT_ENTRY(name, bf16_avx2)
+LT_KERNELS_BF16(LT_ENTRY_AVX2_BF16)
 #define LT_SLOT_AVX2_F32(name) [LT_KERNEL_##name] = name##_f32_avx2,
 #define LT_SLOT_AVX2_F64(name) [LT_KERNEL_##name] = name##_f64_avx2,
 static const lt_kernel_fn avx2_f32[LT_KERNEL_COUNT] = {LT_KERNELS(LT_SLOT_AVX2_F32)};
 static const lt_kernel_fn avx2_f64[LT_KERNEL_COUNT] = {LT_KERNELS(LT_SLOT_AVX2_F64)};
+#define LT_SLOT_AVX2_BF16(name) [LT_KERNEL_##name] = name##_bf16_avx2,
+static const lt_kernel_fn avx2_bf16[LT_KERNEL_COUNT] = {LT_KERNELS_BF16(LT_SLOT_AVX2_BF16)};
 
 #define LT_ENTRY_AVX512_F32(name) LT_ENTRY(name, f32_avx512)
 #define LT_ENTRY_AVX512_F64(name) LT_ENTRY(name, f64_avx512)
 LT_KERNELS(LT_ENTRY_AVX512_F32)
 LT_KERNELS(LT_ENTRY_AVX512_F64)
+#define LT_ENTRY_AVX512_BF16(name) LT_ENTRY(name, bf16_avx512)
+LT_KERNELS_BF16(LT_ENTRY_AVX512_BF16)
 #define LT_SLOT_AVX512_F32(name) [LT_KERNEL_##name] = name##_f32_avx512,
 #define LT_SLOT_AVX512_F64(name) [LT_KERNEL_##name] = name##_f64_avx512,
 static const lt_kernel_fn avx512_f32[LT_KERNEL_COUNT] = {LT_KERNELS(LT_SLOT_AVX512_F32)};
 static const lt_kernel_fn avx512_f64[LT_KERNEL_COUNT] = {LT_KERNELS(LT_SLOT_AVX512_F64)};
+#define LT_SLOT_AVX512_BF16(name) [LT_KERNEL_##name] = name##_bf16_avx512,
+static const lt_kernel_fn avx512_bf16[LT_KERNEL_COUNT] = {LT_KERNELS_BF16(LT_SLOT_AVX512_BF16)};
+
+/* A set that adds instructions for bf16 alone: the kernels of float and double are those of the set below. */
+#define LT_ENTRY_AVX512_BF16_BF16(name) LT_ENTRY(name, bf16_avx512_bf16)
+LT_KERNELS_BF16(LT_ENTRY_AVX512_BF16_BF16)
+#define LT_SLOT_AVX512_BF16_BF16(name) [LT_KERNEL_##name] = name##_bf16_avx512_bf16,
+static const lt_kernel_fn avx512_bf16_bf16[LT_KERNEL_COUNT] = {LT_KERNELS_BF16(LT_SLOT_AVX512_BF16_BF16)};
 #endif
 
 #define LT_NAME(name) [LT_KERNEL_##name] = #name,
@@ -67,16 +85,18 @@ static void memory_free(void *p, size_t bytes) {
 
 /* ---- Instruction sets ---- */
 
-#define LT_DEVICE(set)                                                                                                 \
+/* A set, and the one whose kernels of float and double it has. */
+#define LT_DEVICE(set, reals)                                                                                          \
   {                                                                                                                    \
-    .name = "cpu", .isa = #set, .kernels = {[LT_F32] = set##_f32, [LT_F64] = set##_f64},                               \
+    .name = "cpu", .isa = #set, .kernels = {[LT_F32] = reals##_f32, [LT_F64] = reals##_f64, [LT_BF16] = set##_bf16},   \
     .memory_create = memory_create, .memory_free = memory_free,                                                        \
   }
 static const lt_device devices[] = {
-    LT_DEVICE(portable),
+    LT_DEVICE(portable, portable),
 #ifdef LT_HAVE_X86
-    LT_DEVICE(avx2),
-    LT_DEVICE(avx512),
+    LT_DEVICE(avx2, avx2),
+    LT_DEVICE(avx512, avx512),
+    LT_DEVICE(avx512_bf16, avx512),
 #endif
 };
 #define DEVICES ((int)(sizeof devices / sizeof *devices))
@@ -85,10 +105,10 @@ static const lt_device devices[] = {
 static bool runs_here(const lt_device *d) {
 #ifdef LT_HAVE_X86
   if (strcmp(d->isa, "avx2") == 0) return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  if (strcmp(d->isa, "avx512") == 0)
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("avx512f") &&
-           __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-           __builtin_cpu_supports("avx512vl");
+  if (strncmp(d->isa, "avx512", 6) == 0)
+    return (strcmp(d->isa, "avx512") == 0 || __builtin_cpu_supports("avx512bf16")) && __builtin_cpu_supports("avx2") &&
+           __builtin_cpu_supports("fma") && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
 #endif
   return d == &devices[0];
 }

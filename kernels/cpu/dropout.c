@@ -3,6 +3,7 @@
 ** Cost: x and y once, and one Philox block (about 100 integer operations) an element, drawn LT_DRAWS at a time. */
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/loops.h"
+#include "kernels/cpu/stored.h"
 
 #define LT_DRAWS 256
 
@@ -15,11 +16,11 @@ void LT_CPU(dropout)(const lt_dropout_args *a) {
   for (int64_t t = 0; t < a->rows * tiles; t++) {
     const int64_t row = t / tiles, from = t % tiles * LT_DRAWS, rest = width - from;
     const int64_t n = rest < LT_DRAWS ? rest : LT_DRAWS;
-    const real *x = (const real *)a->x + row * width + from;
-    real *y = (real *)a->y + row * width + from;
+    const stored *x = (const stored *)a->x + row * width + from;
+    stored *y = (stored *)a->y + row * width + from;
     double u[LT_DRAWS];
     lt_rng_uniforms(a->key, (uint64_t)a->ordinal[row] * (uint64_t)a->width_whole + (uint64_t)(a->first + from), n, u);
 #pragma omp simd
-    for (int64_t i = 0; i < n; i++) y[i] = u[i] >= a->p ? x[i] * scale : (real)0;
+    for (int64_t i = 0; i < n; i++) y[i] = lt_put(u[i] >= a->p ? lt_get(x[i]) * scale : (real)0);
   }
 }

@@ -3,21 +3,22 @@
 ** Cost: each operand is read or written once; one operation an element (exp, tanh: about 20). */
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/loops.h"
+#include "kernels/cpu/stored.h"
 #include "kernels/cpu/transcend.h"
 
 #include <string.h>
 
 void LT_CPU(unary)(const lt_unary_args *a) {
-  const real *x = a->x;
-  real *y = a->y;
+  const stored *x = a->x;
+  stored *y = a->y;
   const int64_t n = a->n;
   const real alpha = (real)a->alpha, beta = (real)a->beta;
 
   /* `each` is LT_EACH, or LT_ROWS for what no vector unit does. */
 #define LT_MAP(each, expression)                                                                                       \
   each(n) for (int64_t i = 0; i < n; i++) {                                                                            \
-    real v = x[i];                                                                                                     \
-    y[i] = (expression);                                                                                               \
+    real v = lt_get(x[i]);                                                                                             \
+    y[i] = lt_put(expression);                                                                                         \
   }                                                                                                                    \
   break
   switch (a->kind) {
@@ -116,6 +117,36 @@ static void binary_run(lt_binary_kind kind, const real *a, int64_t sa, const rea
 #undef LT_ZIP
 }
 
+#if LT_IS_BF16
+#define LT_STRIP 256 /* elements widened at a time */
+
+static void widen_operand(const void *x, bool wide, int64_t at, int64_t step, int64_t n, real *y) {
+  if (!wide)
+    lt_widen((const stored *)x + at, step, n, y);
+  else
+    for (int64_t i = 0; i < n; i++) y[i] = ((const real *)x)[at + i * step];
+}
+
+/* n elements of y from `to` on, of operands that are narrow or real each. */
+static void binary_strips(const lt_binary_args *g, int64_t a, int64_t sa, int64_t b, int64_t sb, int64_t to,
+                          int64_t n) {
+  real u[LT_STRIP], v[LT_STRIP], y[LT_STRIP];
+  for (int64_t i = 0; i < n; i += LT_STRIP) {
+    const int64_t m = n - i < LT_STRIP ? n - i : LT_STRIP;
+    real *out = g->wide_y ? (real *)g->y + to + i : y;
+    widen_operand(g->a, g->wide_a, a + i * sa, sa, sa ? m : 1, u);
+    widen_operand(g->b, g->wide_b, b + i * sb, sb, sb ? m : 1, v);
+    binary_run(g->kind, u, sa != 0, v, sb != 0, out, m);
+    if (!g->wide_y) lt_narrow(y, m, (stored *)g->y + to + i);
+  }
+}
+#else
+static void binary_strips(const lt_binary_args *g, int64_t a, int64_t sa, int64_t b, int64_t sb, int64_t to,
+                          int64_t n) {
+  binary_run(g->kind, (const real *)g->a + a, sa, (const real *)g->b + b, sb, (real *)g->y + to, n);
+}
+#endif
+
 void LT_CPU(binary)(const lt_binary_args *a) {
   strided s = {.operands = 3};
   int64_t dense = 1;
@@ -133,9 +164,8 @@ void LT_CPU(binary)(const lt_binary_args *a) {
   for (int64_t t = 0; t < s.rows * pieces; t++) {
     int64_t row = t / pieces, from = t % pieces * LT_PIECE, rest = width - from;
     const int64_t sa = s.stride[0][3], sb = s.stride[1][3];
-    binary_run(a->kind, (const real *)a->a + strided_offset(&s, 0, row) + from * sa, sa,
-               (const real *)a->b + strided_offset(&s, 1, row) + from * sb, sb, (real *)a->y + row * width + from,
-               rest < LT_PIECE ? rest : LT_PIECE);
+    binary_strips(a, strided_offset(&s, 0, row) + from * sa, sa, strided_offset(&s, 1, row) + from * sb, sb,
+                  row * width + from, rest < LT_PIECE ? rest : LT_PIECE);
   }
 }
 
@@ -191,19 +221,21 @@ void LT_CPU(cast)(const lt_cast_args *a) {
   }
 
   /* The pairs a step uses have loops of their own; any other goes through a double, element by element. */
-#define LT_CONVERT(from_code, from_type, to_code, to_type)                                                             \
+#define LT_CONVERT(from_code, from_type, to_code, to_type, convert)                                                    \
   if (a->from == (from_code) && a->to == (to_code)) {                                                                  \
     const from_type *x = a->x;                                                                                         \
     to_type *y = a->y;                                                                                                 \
-    LT_EACH(n) for (int64_t i = 0; i < n; i++) y[i] = (to_type)x[i];                                                   \
+    LT_EACH(n) for (int64_t i = 0; i < n; i++) y[i] = convert(x[i]);                                                   \
     return;                                                                                                            \
   }
-  LT_CONVERT(LT_F32, float, LT_F64, double)
-  LT_CONVERT(LT_F64, double, LT_F32, float)
-  LT_CONVERT(LT_I32, int32_t, LT_F32, float)
-  LT_CONVERT(LT_I32, int32_t, LT_F64, double)
-  LT_CONVERT(LT_U8, uint8_t, LT_F32, float)
-  LT_CONVERT(LT_U8, uint8_t, LT_I32, int32_t)
+  LT_CONVERT(LT_F32, float, LT_BF16, uint16_t, lt_bf16_put)
+  LT_CONVERT(LT_BF16, uint16_t, LT_F32, float, lt_bf16_get)
+  LT_CONVERT(LT_F32, float, LT_F64, double, (double))
+  LT_CONVERT(LT_F64, double, LT_F32, float, (float))
+  LT_CONVERT(LT_I32, int32_t, LT_F32, float, (float))
+  LT_CONVERT(LT_I32, int32_t, LT_F64, double, (double))
+  LT_CONVERT(LT_U8, uint8_t, LT_F32, float, (float))
+  LT_CONVERT(LT_U8, uint8_t, LT_I32, int32_t, (int32_t))
 #undef LT_CONVERT
 
   LT_ROWS(n)

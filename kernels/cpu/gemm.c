@@ -3,6 +3,7 @@
 ** where there are vectors for it, else by OpenBLAS; tiny ones by loops. No bit depends on the number of threads: the
 ** library's rectangles depend on the shape alone; ours on the threads too, but their bits do not depend on the cut.
 ** Cost: 2 m n k operations a matrix; each tile reads its strips of A and B once: (rows + columns) k elements. */
+#include "kernels/cpu/grid.h"
 #include "kernels/cpu/product.h"
 #include "kernels/cpu/vector.h"
 
@@ -75,52 +76,13 @@ void lt_product_run(const lt_product *p) {
   }
 }
 
-static inline int64_t pieces(int64_t n, int64_t size) { return (n + size - 1) / size; }
-
-typedef struct grid { /* of the rectangles of one C */
-  int64_t down, across, rows, columns;
-} grid;
-
-#if LT_VECTOR_BYTES
-#define SHARE        2  /* rectangles a thread */
-#define LEAST_ROWS   28 /* of a rectangle: below, packing B costs more than another thread brings */
-#define LEAST_COLUMN 64
-#define GRAIN        (2 * LT_VECTOR) /* columns of a strip */
-
-/* Columns as the blocking cuts them; then the longer edge is halved until every thread has its share. */
-static grid grid_of(const lt_gemm_args *g) {
-  const int64_t threads = lt_cpu_threads(), wished = threads > 1 ? threads * SHARE : 1;
-  grid x = {.down = 1, .across = pieces(g->n, LT_PRODUCT_COLUMNS)};
-  for (;;) {
-    x.rows = pieces(g->m, x.down);
-    x.columns = pieces(pieces(g->n, x.across), GRAIN) * GRAIN;
-    if (x.down * x.across * g->batch >= wished) break;
-    if (x.rows >= x.columns && x.rows > LEAST_ROWS)
-      x.down *= 2;
-    else if (x.columns > LEAST_COLUMN)
-      x.across *= 2;
-    else if (x.rows > LEAST_ROWS)
-      x.down *= 2;
-    else
-      break;
-  }
-  return x;
-}
-#else
-#define TILE_WIDE    256 /* edge of a tile of a large C */
-#define TILE_NARROW  128 /* and of one that would give fewer than TILES_WISHED */
-#define TILES_WISHED 16
-
-static grid grid_of(const lt_gemm_args *g) {
-  int64_t edge = TILE_WIDE;
-  if (pieces(g->m, edge) * pieces(g->n, edge) * g->batch < TILES_WISHED) edge = TILE_NARROW;
-  return (grid){pieces(g->m, edge), pieces(g->n, edge), edge, edge};
-}
-#endif
-
 void LT_CPU(gemm)(const lt_gemm_args *g) {
   if (g->m <= 0 || g->n <= 0 || g->batch <= 0) return;
-  const grid x = grid_of(g);
+#if LT_VECTOR_BYTES
+  const lt_grid x = lt_grid_of(g, LT_PRODUCT_COLUMNS);
+#else
+  const lt_grid x = lt_grid_fixed(g);
+#endif
   const int64_t tiles = g->batch * x.down * x.across;
 #pragma omp parallel for schedule(dynamic) if (tiles > 1)
   for (int64_t t = 0; t < tiles; t++) {

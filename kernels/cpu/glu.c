@@ -4,21 +4,25 @@
 ** Cost: every operand once; about 30 operations an element, most of them the exponential. */
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/loops.h"
+#include "kernels/cpu/stored.h"
 #include "kernels/cpu/transcend.h"
 
 void LT_CPU(swiglu)(const lt_swiglu_args *a) {
-  const real *gate = a->gate, *up = a->up;
-  real *y = a->y;
-  LT_EACH(a->n) for (int64_t i = 0; i < a->n; i++) y[i] = gate[i] * lt_sigmoid(gate[i]) * up[i];
+  const stored *gate = a->gate, *up = a->up;
+  stored *y = a->y;
+  LT_EACH(a->n) for (int64_t i = 0; i < a->n; i++) {
+    const real g = lt_get(gate[i]);
+    y[i] = lt_put(g * lt_sigmoid(g) * lt_get(up[i]));
+  }
 }
 
 void LT_CPU(swiglu_backward)(const lt_swiglu_backward_args *a) {
-  const real *gate = a->gate, *up = a->up, *dy = a->dy;
-  real *dgate = a->dgate, *dup = a->dup;
+  const stored *gate = a->gate, *up = a->up, *dy = a->dy;
+  stored *dgate = a->dgate, *dup = a->dup;
   LT_EACH(a->n) for (int64_t i = 0; i < a->n; i++) {
-    real g = gate[i], s = lt_sigmoid(g), d = dy[i], u = up[i];
-    dup[i] = d * g * s;
-    dgate[i] = d * u * (s * ((real)1 + g * ((real)1 - s)));
+    const real g = lt_get(gate[i]), s = lt_sigmoid(g), d = lt_get(dy[i]), u = lt_get(up[i]);
+    dup[i] = lt_put(d * g * s);
+    dgate[i] = lt_put(d * u * (s * ((real)1 + g * ((real)1 - s))));
   }
 }
 
@@ -34,36 +38,39 @@ static inline real gelu_bound(real x) {
 static inline real gelu_argument(real x) { return (real)LT_GELU_SLOPE * x * ((real)1 + (real)LT_GELU_CUBIC * x * x); }
 
 void LT_CPU(gelu)(const lt_gelu_args *a) {
-  const real *x = a->x;
-  real *y = a->y;
-  LT_EACH(a->n) for (int64_t i = 0; i < a->n; i++) y[i] = x[i] * lt_sigmoid(gelu_argument(gelu_bound(x[i])));
+  const stored *x = a->x;
+  stored *y = a->y;
+  LT_EACH(a->n) for (int64_t i = 0; i < a->n; i++) {
+    const real v = lt_get(x[i]);
+    y[i] = lt_put(v * lt_sigmoid(gelu_argument(gelu_bound(v))));
+  }
 }
 
 void LT_CPU(gelu_backward)(const lt_gelu_backward_args *a) {
-  const real *x = a->x, *dy = a->dy;
-  real *dx = a->dx;
+  const stored *x = a->x, *dy = a->dy;
+  stored *dx = a->dx;
   LT_EACH(a->n) for (int64_t i = 0; i < a->n; i++) {
-    real v = gelu_bound(x[i]), w = gelu_argument(v);
+    real v = gelu_bound(lt_get(x[i])), w = gelu_argument(v);
     /* s(w) and s(w) s(-w) from one exponential that cannot overflow. */
     real e = lt_exp(-lt_abs(w)), one = (real)1 / ((real)1 + e), s = w < (real)0 ? e * one : one;
     real slope = (real)LT_GELU_SLOPE * ((real)1 + (real)(3 * LT_GELU_CUBIC) * v * v);
-    dx[i] = dy[i] * (s + v * (e * one * one) * slope);
+    dx[i] = lt_put(lt_get(dy[i]) * (s + v * (e * one * one) * slope));
   }
 }
 
 void LT_CPU(softcap)(const lt_softcap_args *a) {
-  const real *x = a->x;
-  real *y = a->y;
+  const stored *x = a->x;
+  stored *y = a->y;
   const real cap = (real)a->cap, inverse = (real)(1 / a->cap);
-  LT_EACH(a->n) for (int64_t i = 0; i < a->n; i++) y[i] = cap * lt_tanh(x[i] * inverse);
+  LT_EACH(a->n) for (int64_t i = 0; i < a->n; i++) y[i] = lt_put(cap * lt_tanh(lt_get(x[i]) * inverse));
 }
 
 void LT_CPU(softcap_backward)(const lt_softcap_backward_args *a) {
-  const real *y = a->y, *dy = a->dy;
-  real *dx = a->dx;
+  const stored *y = a->y, *dy = a->dy;
+  stored *dx = a->dx;
   const real inverse = (real)(1 / a->cap);
   LT_EACH(a->n) for (int64_t i = 0; i < a->n; i++) {
-    real t = y[i] * inverse;
-    dx[i] = dy[i] * ((real)1 - t) * ((real)1 + t);
+    const real t = lt_get(y[i]) * inverse;
+    dx[i] = lt_put(lt_get(dy[i]) * ((real)1 - t) * ((real)1 + t));
   }
 }

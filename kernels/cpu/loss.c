@@ -5,6 +5,7 @@
 ** Cost: 2 rows width vocab operations forward, 6 backward; chunk x vocab elements of work are written and read once. */
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/exp.h"
+#include "kernels/cpu/stored.h"
 
 #include <math.h>
 
@@ -50,7 +51,7 @@ void LT_CPU(label_logits)(const lt_label_logits_args *a) {
   real *logits = a->work;
   for (int64_t from = 0; from < a->rows; from += chunk) {
     const int64_t rows = min64(chunk, a->rows - from);
-    logits_of((const real *)a->x + from * a->width, a->w, logits, rows, a->width, a->vocab);
+    logits_of((const stored *)a->x + from * a->width, a->w, logits, rows, a->width, a->vocab);
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < rows; i++) {
       const real *z = logits + i * a->vocab;
@@ -66,6 +67,22 @@ static void row_gradient(real *z, int64_t n, real lse, real dlse) {
   for (int64_t j = 0; j < n; j++) z[j] = dlse * lt_exp(z[j] - lse);
 }
 
+/* A row of logits' gradients as the products take it, in its own place: what is read lies ahead of what is written. */
+static void store_row(real *z, int64_t n) {
+#if LT_IS_BF16
+  real strip[STRIP];
+  for (int64_t at = 0; at < n; at += STRIP) {
+    const int64_t m = min64(STRIP, n - at);
+    memcpy(strip, z + at, (size_t)m * sizeof *strip);
+    stored narrow[STRIP];
+    lt_narrow(strip, m, narrow);
+    memcpy((char *)z + at * (int64_t)sizeof(stored), narrow, (size_t)m * sizeof *narrow);
+  }
+#else
+  (void)z, (void)n;
+#endif
+}
+
 /* The gradient of row i's logits, in their place. */
 static void gradient_of(const lt_label_logits_backward_args *a, int64_t i, real *z) {
   const int64_t label = (int64_t)a->label[i] - a->first;
@@ -76,40 +93,44 @@ static void gradient_of(const lt_label_logits_backward_args *a, int64_t i, real 
   else
     row_gradient(z, a->vocab, (real)a->lse[i], dlse);
   if (a->label[i] >= 0 && label >= 0 && label < a->vocab) z[label] += dlogit;
+  store_row(z, a->vocab);
 }
 
 void LT_CPU(label_logits_backward)(const lt_label_logits_backward_args *a) {
   const int64_t chunk = min64(a->rows, a->chunk);
   real *logits = a->work;
+  const int64_t ld = a->vocab * (int64_t)(sizeof(real) / sizeof(stored)); /* of their gradients, stored */
   lt_gemm_args dw = {.a = logits,
                      .c = a->dw,
                      .m = a->vocab,
                      .n = a->width,
-                     .lda = a->vocab,
+                     .lda = ld,
                      .ldb = a->width,
                      .ldc = a->width,
                      .trans_a = 1,
                      .batch = 1,
                      .alpha = 1};
+  const int64_t dx_bytes = a->wide_dx ? (int64_t)sizeof(real) : (int64_t)sizeof(stored);
   if (a->rows <= 0) LT_CPU(gemm)(&dw); /* k is 0: zeros */
   for (int64_t from = 0; from < a->rows; from += chunk) {
     const int64_t rows = min64(chunk, a->rows - from);
-    const real *x = (const real *)a->x + from * a->width;
+    const stored *x = (const stored *)a->x + from * a->width;
     logits_of(x, a->w, logits, rows, a->width, a->vocab);
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < rows; i++) gradient_of(a, from + i, logits + i * a->vocab);
     LT_CPU(gemm)
     (&(lt_gemm_args){.a = logits,
                      .b = a->w,
-                     .c = (real *)a->dx + from * a->width,
+                     .c = (char *)a->dx + from * a->width * dx_bytes,
                      .m = rows,
                      .n = a->width,
                      .k = a->vocab,
-                     .lda = a->vocab,
+                     .lda = ld,
                      .ldb = a->width,
                      .ldc = a->width,
                      .batch = 1,
-                     .alpha = 1});
+                     .alpha = 1,
+                     .narrow_c = !a->wide_dx});
     dw.b = x;
     dw.k = rows;
     dw.beta = from ? 1 : 0;

@@ -5,6 +5,7 @@
 ** Cost: forward reads x twice (the second time from cache), backward x and dy twice; about 10 operations an element. */
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/loops.h"
+#include "kernels/cpu/stored.h"
 
 #include <math.h>
 #include <string.h>
@@ -17,12 +18,12 @@ void LT_CPU(rmsnorm)(const lt_rmsnorm_args *a) {
   LT_ROWS(a->rows * width)
   for (int64_t r = 0; r < a->rows; r++) {
     const real *x = (const real *)a->x + r * width;
-    real *y = (real *)a->y + r * width;
+    stored *y = (stored *)a->y + r * width;
     double mean = width ? lt_dot(x, x, width) / (double)width : 0;
     const real scale = (real)(1 / sqrt(mean + a->eps));
     rstd[r] = scale;
 #pragma omp simd
-    for (int64_t i = 0; i < width; i++) y[i] = x[i] * scale * weight[i];
+    for (int64_t i = 0; i < width; i++) y[i] = lt_put(x[i] * scale * weight[i]);
   }
 }
 
@@ -45,7 +46,7 @@ void LT_CPU(layernorm)(const lt_layernorm_args *a) {
   LT_ROWS(a->rows * width)
   for (int64_t r = 0; r < a->rows; r++) {
     const real *x = (const real *)a->x + r * width;
-    real *y = (real *)a->y + r * width;
+    stored *y = (stored *)a->y + r * width;
     const double mean = width ? lt_sum(x, width) / (double)width : 0;
     /* The mean as stored, and what rounding it lost: far from zero that is not small against the spread. */
     const real near = (real)mean, lost = (real)(mean - (double)near);
@@ -54,7 +55,7 @@ void LT_CPU(layernorm)(const lt_layernorm_args *a) {
     means[r] = near;
     rstd[r] = scale;
 #pragma omp simd
-    for (int64_t i = 0; i < width; i++) y[i] = (x[i] - near - lost) * scale * weight[i] + bias[i];
+    for (int64_t i = 0; i < width; i++) y[i] = lt_put((x[i] - near - lost) * scale * weight[i] + bias[i]);
   }
 }
 
@@ -66,20 +67,21 @@ static void add_parts(const real *part, int64_t parts, int64_t stride, real *out
   }
 }
 
-static void rmsnorm_row(const real *x, const real *weight, const real *dy, real rstd, int64_t width, real *dx,
+static void rmsnorm_row(const real *x, const real *weight, const stored *dy, real rstd, int64_t width, real *dx,
                         real *dweight) {
   double lane[LT_LANES] = {0};
   int64_t i = 0;
   for (; i + LT_LANES <= width; i += LT_LANES) {
-    for (int l = 0; l < LT_LANES; l++) lane[l] += (double)(dy[i + l] * weight[i + l]) * (double)(x[i + l] * rstd);
+    for (int l = 0; l < LT_LANES; l++)
+      lane[l] += (double)(lt_get(dy[i + l]) * weight[i + l]) * (double)(x[i + l] * rstd);
   }
-  for (int l = 0; i < width; i++, l++) lane[l] += (double)(dy[i] * weight[i]) * (double)(x[i] * rstd);
+  for (int l = 0; i < width; i++, l++) lane[l] += (double)(lt_get(dy[i]) * weight[i]) * (double)(x[i] * rstd);
   const real mean = (real)(lt_lanes_add(lane) / (double)width);
 #pragma omp simd
   for (int64_t c = 0; c < width; c++) {
-    real h = x[c] * rstd;
-    dx[c] = rstd * (dy[c] * weight[c] - h * mean);
-    dweight[c] += dy[c] * h;
+    const real h = x[c] * rstd, d = lt_get(dy[c]);
+    dx[c] = rstd * (d * weight[c] - h * mean);
+    dweight[c] += d * h;
   }
 }
 
@@ -94,7 +96,7 @@ void LT_CPU(rmsnorm_backward)(const lt_rmsnorm_backward_args *a) {
     int64_t end = (p + 1) * LT_NORM_ROWS < rows ? (p + 1) * LT_NORM_ROWS : rows;
     memset(work + p * width, 0, (size_t)width * sizeof(real));
     for (int64_t r = p * LT_NORM_ROWS; r < end; r++) {
-      rmsnorm_row((const real *)a->x + r * width, a->weight, (const real *)a->dy + r * width, rstd[r], width,
+      rmsnorm_row((const real *)a->x + r * width, a->weight, (const stored *)a->dy + r * width, rstd[r], width,
                   (real *)a->dx + r * width, work + p * width);
     }
   }
@@ -113,27 +115,39 @@ static double sum_about(const real *x, real mean, int64_t n) {
 }
 
 /* The sum of y weight (x - mean). */
-static double dot_about(const real *y, const real *weight, const real *x, real mean, int64_t n) {
+static double dot_about(const stored *y, const real *weight, const real *x, real mean, int64_t n) {
   double lane[LT_LANES] = {0};
   int64_t i = 0;
   for (; i + LT_LANES <= n; i += LT_LANES) {
-    for (int l = 0; l < LT_LANES; l++) lane[l] += (double)(y[i + l] * weight[i + l]) * (double)(x[i + l] - mean);
+    for (int l = 0; l < LT_LANES; l++)
+      lane[l] += (double)(lt_get(y[i + l]) * weight[i + l]) * (double)(x[i + l] - mean);
   }
-  for (int l = 0; i < n; i++, l++) lane[l] += (double)(y[i] * weight[i]) * (double)(x[i] - mean);
+  for (int l = 0; i < n; i++, l++) lane[l] += (double)(lt_get(y[i]) * weight[i]) * (double)(x[i] - mean);
   return lt_lanes_add(lane);
 }
 
-static void layernorm_row(const real *x, const real *weight, const real *dy, real mean, real rstd, int64_t width,
+/* The sum of y weight. */
+static double dot_with(const stored *y, const real *weight, int64_t n) {
+  double lane[LT_LANES] = {0};
+  int64_t i = 0;
+  for (; i + LT_LANES <= n; i += LT_LANES) {
+    for (int l = 0; l < LT_LANES; l++) lane[l] += (double)lt_get(y[i + l]) * (double)weight[i + l];
+  }
+  for (int l = 0; i < n; i++, l++) lane[l] += (double)lt_get(y[i]) * (double)weight[i];
+  return lt_lanes_add(lane);
+}
+
+static void layernorm_row(const real *x, const real *weight, const stored *dy, real mean, real rstd, int64_t width,
                           real *dx, real *dweight, real *dbias) {
-  const double n = (double)width, lost = sum_about(x, mean, width) / n, g = lt_dot(dy, weight, width),
+  const double n = (double)width, lost = sum_about(x, mean, width) / n, g = dot_with(dy, weight, width),
                gh = dot_about(dy, weight, x, mean, width);
   const real shift = (real)lost, mean_g = (real)(g / n), mean_gh = (real)((gh - lost * g) * (double)rstd / n);
 #pragma omp simd
   for (int64_t c = 0; c < width; c++) {
-    real h = (x[c] - mean - shift) * rstd;
-    dx[c] = rstd * (dy[c] * weight[c] - mean_g - h * mean_gh);
-    dweight[c] += dy[c] * h;
-    dbias[c] += dy[c];
+    const real h = (x[c] - mean - shift) * rstd, d = lt_get(dy[c]);
+    dx[c] = rstd * (d * weight[c] - mean_g - h * mean_gh);
+    dweight[c] += d * h;
+    dbias[c] += d;
   }
 }
 
@@ -149,8 +163,8 @@ void LT_CPU(layernorm_backward)(const lt_layernorm_backward_args *a) {
     real *part = work + p * 2 * width;
     memset(part, 0, 2 * (size_t)width * sizeof(real));
     for (int64_t r = p * LT_NORM_ROWS; r < end; r++) {
-      layernorm_row((const real *)a->x + r * width, a->weight, (const real *)a->dy + r * width, mean[r], rstd[r], width,
-                    (real *)a->dx + r * width, part, part + width);
+      layernorm_row((const real *)a->x + r * width, a->weight, (const stored *)a->dy + r * width, mean[r], rstd[r],
+                    width, (real *)a->dx + r * width, part, part + width);
     }
   }
   add_parts(work, parts, 2 * width, a->dweight, width);

@@ -23,15 +23,15 @@ typedef struct lt_panel_to { /* where sums go: c[i, j] = alpha sum + (add ? beta
 
 /* Panels of LT_PANEL_ROWS rows (the last may have fewer) of op(A), rows x k, one after another, LT_PANEL_SIZE apart; a is
 ** its first element; by_columns: A is stored transposed. */
-#define lt_panels_pack LT_CPU(panels_pack)
+#define lt_panels_pack LT_CPU_REAL(panels_pack)
 void lt_panels_pack(const real *a, int64_t lda, bool by_columns, int64_t rows, int64_t k, real *panels);
 
 /* strip = k x columns of op(B), columns <= LT_STRIP; trans: B is stored transposed. */
-#define lt_strip_pack LT_CPU(strip_pack)
+#define lt_strip_pack LT_CPU_REAL(strip_pack)
 void lt_strip_pack(const real *b, int64_t ldb, bool trans, int64_t k, int64_t columns, real *strip);
 
 /* rows 1 … LT_PANEL_ROWS. */
-#define lt_panel_multiply LT_CPU(panel_multiply)
+#define lt_panel_multiply LT_CPU_REAL(panel_multiply)
 void lt_panel_multiply(int64_t rows, int64_t k, const real *panel, bool by_columns, const real *strip,
                        const lt_panel_to *to);
 

@@ -4,6 +4,7 @@
 ** Tiles: PAIRS frequencies at a time, then rows over threads. Cost: a sine and a cosine in double for a row and pair,
 ** shared by the heads; 6 operations and 4 elements moved for a head and pair. */
 #include "kernels/cpu/loops.h"
+#include "kernels/cpu/stored.h"
 #include "kernels/cpu/transcend.h"
 
 #include <math.h>
@@ -31,6 +32,25 @@ static double frequency(const lt_rope_args *a, int64_t i) {
   return plain * (1 - ramp + ramp / a->factor);
 }
 
+/* Pairs (x[i], xx[i]), i < count, turned. */
+static inline void turn_pairs(const stored *x, const stored *xx, int64_t count, const real *cosine, const real *sine,
+                              stored *y, stored *yy) {
+  for (int64_t i = 0; i < count; i++) {
+    const real u = lt_get(x[i]), v = lt_get(xx[i]);
+    y[i] = lt_put(u * cosine[i] - v * sine[i]);
+    yy[i] = lt_put(u * sine[i] + v * cosine[i]);
+  }
+}
+
+/* The same of reals. */
+static inline void turn_wide(const real *x, const real *xx, int64_t count, const real *cosine, const real *sine,
+                             stored *y, stored *yy) {
+  for (int64_t i = 0; i < count; i++) {
+    y[i] = lt_put(x[i] * cosine[i] - xx[i] * sine[i]);
+    yy[i] = lt_put(x[i] * sine[i] + xx[i] * cosine[i]);
+  }
+}
+
 static void turn_row(const lt_rope_args *a, int64_t row, const double *freq, int64_t first, int64_t count,
                      double length) {
   real cosine[PAIRS], sine[PAIRS];
@@ -51,13 +71,12 @@ static void turn_row(const lt_rope_args *a, int64_t row, const double *freq, int
   }
   for (int64_t h = 0; h < a->heads; h++) {
     int64_t at = (row * a->heads + h) * a->dim + first;
-    const real *x = (const real *)a->x + at, *xx = x + a->dim / 2;
-    real *y = (real *)a->y + at, *yy = y + a->dim / 2;
-    for (int64_t i = 0; i < count; i++) {
-      real u = x[i], v = xx[i];
-      y[i] = u * cosine[i] - v * sine[i];
-      yy[i] = u * sine[i] + v * cosine[i];
-    }
+    const int64_t half = a->dim / 2;
+    stored *y = (stored *)a->y + at;
+    if (a->wide_x)
+      turn_wide((const real *)a->x + at, (const real *)a->x + at + half, count, cosine, sine, y, y + half);
+    else
+      turn_pairs((const stored *)a->x + at, (const stored *)a->x + at + half, count, cosine, sine, y, y + half);
   }
 }
 

@@ -29,6 +29,8 @@ typedef struct lt_attention_rows {        /* the key and query side of a call: w
   double scale;   /* of the scores, usually 1/sqrt(dim) */
 } lt_attention_rows;
 
+#define LT_ATTENTION_NARROW_DIM 1024 /* the widest head of the bf16 kernels */
+
 typedef struct lt_attention_spans_args { /* spans from positions and documents: one hull of visible blocks a query block
                                           */
   lt_attention_rows r;
@@ -37,26 +39,26 @@ typedef struct lt_attention_spans_args { /* spans from positions and documents: 
 
 typedef struct lt_attention_args {
   lt_attention_rows r;
-  const void *q;               /* [rows_q, heads, dim] */
-  const void *k, *v;           /* [rows_k, kv_heads, dim] */
-  const void *key_bias;        /* [rows_k, kv_heads], added to the scaled score; NULL: none */
-  void *carry_out;             /* [rows_q, heads, dim]; may be NULL if first and last */
+  const void *q;               /* narrow [rows_q, heads, dim] */
+  const void *k, *v;           /* narrow [rows_k, kv_heads, dim] */
+  const void *key_bias;        /* real [rows_k, kv_heads], added to the scaled score; NULL: none */
+  void *carry_out;             /* real [rows_q, heads, dim]; may be NULL if first and last */
   void *carry_max, *carry_sum; /* [rows_q, heads]; may be NULL if first and last */
   int32_t first, last;
-  void *out;   /* if last: [rows_q, heads, dim] */
+  void *out;   /* if last: narrow [rows_q, heads, dim] */
   double *lse; /* if last: [rows_q, heads], natural logarithm; double: exp(s - lse) must hold where s is large */
 } lt_attention_args;
 
 typedef struct lt_attention_backward_args {
   lt_attention_rows r;
   const void *q, *k, *v, *key_bias;
-  const void *out, *dout; /* of the finished forward, over all keys */
+  const void *out, *dout; /* narrow; of the finished forward, over all keys */
   const double *lse;
-  void *dq;        /* [rows_q, heads, dim]; carried over calls: written if first, added to otherwise */
-  void *dk, *dv;   /* [rows_k, kv_heads, dim]; written if first_k, added to otherwise */
+  void *dq;        /* real [rows_q, heads, dim]; carried over calls: written if first, added to otherwise */
+  void *dk, *dv;   /* real [rows_k, kv_heads, dim]; written if first_k, added to otherwise */
   void *dkey_bias; /* [rows_k, kv_heads] as dk, or NULL */
   int32_t first, first_k;
-  void *work; /* rows_q * heads elements: rowsum(dout * out) */
+  void *work; /* rows_q * heads reals: rowsum(dout * out) */
 } lt_attention_backward_args;
 
 typedef struct lt_attention_key_sums_args { /* per key: probability received, summed over queries and the group's heads

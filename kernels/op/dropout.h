@@ -7,8 +7,8 @@
 #include <stdint.h>
 
 typedef struct lt_dropout_args {
-  const void *x;
-  void *y;
+  const void *x;          /* narrow */
+  void *y;                /* narrow */
   const int32_t *ordinal; /* [rows]: the token's place in the step table */
   int64_t rows, width;
   int64_t first, width_whole; /* the first column held here, columns in all */

@@ -23,7 +23,7 @@ typedef enum lt_unary_kind {
   LT_UNARY_COUNT
 } lt_unary_kind;
 
-typedef struct lt_unary_args { /* y[i] = f(x[i]); y may be x */
+typedef struct lt_unary_args { /* y[i] = f(x[i]), both narrow; y may be x */
   lt_unary_kind kind;
   const void *x;
   void *y;
@@ -48,6 +48,7 @@ typedef struct lt_binary_args { /* y = f(a, b), y dense [dim0 … dim3] with lea
   const void *a, *b;
   void *y;
   int64_t dim[LT_STRIDED_RANK], stride_a[LT_STRIDED_RANK], stride_b[LT_STRIDED_RANK];
+  int32_t wide_a, wide_b, wide_y; /* 1: real; 0: narrow */
 } lt_binary_args;
 
 typedef struct lt_copy_args { /* y[i…] = x[i…] by strides: permute, slice, expand, pack; elements of any type */

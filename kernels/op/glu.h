@@ -1,5 +1,5 @@
 /* glu.h: SwiGLU, silu(gate) * up (Shazeer 2020, eq. 6); GELU in its tanh form (Hendrycks & Gimpel 2016, section 2);
-** soft capping, cap * tanh(x / cap) (Gemma 2, 2024, section 2). */
+** soft capping, cap * tanh(x / cap) (Gemma 2, 2024, section 2). All operands are narrow. */
 #ifndef LT_KERNELS_OP_GLU_H
 #define LT_KERNELS_OP_GLU_H
 #include <stdint.h>

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 typedef struct lt_label_logits_args {
-  const void *x, *w;    /* [rows, width], [vocab, width] */
+  const void *x, *w;    /* narrow [rows, width], [vocab, width] */
   const int32_t *label; /* [rows]; negative: none */
   double *lse;          /* [rows]: ln of the sum of exp over this vocabulary; -inf of an empty one */
   void *logit;          /* [rows]: the label's logit; 0 where there is no label here */
@@ -16,13 +16,14 @@ typedef struct lt_label_logits_args {
 
 typedef struct
     lt_label_logits_backward_args { /* d logit[i, j] = dlse[i] exp(logit - lse[i]) + (j is label[i]) dlogit[i] */
-  const void *x, *w;
+  const void *x, *w;                /* narrow */
   const int32_t *label;
   const double *lse, *dlse; /* [rows]; dlse NULL: zeros */
   const void *dlogit;       /* [rows]; NULL: zeros. Where both gradients are 0 a row gives zeros, whatever it holds */
-  void *dx, *dw;            /* [rows, width], [vocab, width] */
-  void *work;               /* chunk * vocab elements */
+  void *dx, *dw;            /* [rows, width], [vocab, width]: narrow, or real if wide_dx; real */
+  void *work;               /* chunk * vocab reals */
   int64_t rows, width, vocab, chunk, first;
+  int32_t wide_dx;
 } lt_label_logits_backward_args;
 
 typedef struct lt_label_loss_args { /* loss = scale * sum of weight (lse - logit) over rows with label >= 0, in order */

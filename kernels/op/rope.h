@@ -7,14 +7,15 @@
 typedef enum lt_rope_scaling { LT_ROPE_NONE, LT_ROPE_LINEAR, LT_ROPE_NTK, LT_ROPE_YARN } lt_rope_scaling;
 
 typedef struct lt_rope_args {
-  const void *x;           /* real [rows, heads, dim], dim even */
-  void *y;                 /* the same; may be x */
+  const void *x;           /* narrow, or real if wide_x: [rows, heads, dim], dim even */
+  void *y;                 /* narrow, the same; may be x if that is narrow */
   const int32_t *position; /* [rows] */
   int64_t rows, heads, dim;
   double base;
   lt_rope_scaling scaling;
   double factor, original_length; /* of the scaling */
   int32_t inverse;                /* 1: turn back */
+  int32_t wide_x;
 } lt_rope_args;
 
 #endif

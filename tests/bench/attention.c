@@ -10,6 +10,7 @@
 
 typedef struct problem {
   const bench *b;
+  lt_dtype real;
   lt_attention_args forward;
   lt_attention_backward_args backward;
   bool both, only_backward;
@@ -17,8 +18,8 @@ typedef struct problem {
 
 static void call(void *context) {
   const problem *p = context;
-  if (!p->only_backward) bench_run(p->b, LT_F32, LT_KERNEL_attention, &p->forward);
-  if (p->both || p->only_backward) bench_run(p->b, LT_F32, LT_KERNEL_attention_backward, &p->backward);
+  if (!p->only_backward) bench_run(p->b, p->real, LT_KERNEL_attention, &p->forward);
+  if (p->both || p->only_backward) bench_run(p->b, p->real, LT_KERNEL_attention_backward, &p->backward);
 }
 
 typedef struct spec {
@@ -42,9 +43,9 @@ static double place(const spec *s, int64_t tokens, int32_t *position, int32_t *d
   return pairs;
 }
 
-static void measure(bench *b, const spec *s, const char *pass) {
+static void measure(bench *b, lt_dtype real, const spec *s, const char *pass) {
   char name[64], shape[96];
-  snprintf(name, sizeof name, "attention.f32.%s.d%d.%s", pass, s->dim, s->what);
+  snprintf(name, sizeof name, "attention.%s.%s.d%d.%s", lt_dtype_name(real), pass, s->dim, s->what);
   if (!bench_wants(b, name)) return;
   const int64_t tokens = bench_quick(b) ? 200 : s->tokens;
   const int64_t nq = tokens * s->heads, nk = tokens * s->kv_heads, blocks = (tokens + 127) / 128;
@@ -67,10 +68,10 @@ static void measure(bench *b, const spec *s, const char *pass) {
                          .scale = 1 / sqrt(s->dim)};
   bench_run(b, LT_F32, LT_KERNEL_attention_spans, &(lt_attention_spans_args){.r = r, .spans = spans});
   r.spans = spans;
-  void *q = bench_normal(LT_F32, nq * s->dim, 1), *k = bench_normal(LT_F32, nk * s->dim, 1),
-       *v = bench_normal(LT_F32, nk * s->dim, 1), *dout = bench_normal(LT_F32, nq * s->dim, 1);
+  void *q = bench_normal(real, nq * s->dim, 1), *k = bench_normal(real, nk * s->dim, 1),
+       *v = bench_normal(real, nk * s->dim, 1), *dout = bench_normal(real, nq * s->dim, 1);
   const size_t wide = (size_t)(nq * s->dim) * 4, narrow = (size_t)(nk * s->dim) * 4;
-  problem p = {.b = b, .both = !strcmp(pass, "both"), .only_backward = !strcmp(pass, "bwd")};
+  problem p = {.b = b, .real = real, .both = !strcmp(pass, "both"), .only_backward = !strcmp(pass, "bwd")};
   p.forward = (lt_attention_args){.r = r,
                                   .q = q,
                                   .k = k,
@@ -92,14 +93,14 @@ static void measure(bench *b, const spec *s, const char *pass) {
                                             .first = 1,
                                             .first_k = 1,
                                             .work = bench_array((size_t)nq * 4)};
-  if (p.only_backward) bench_run(b, LT_F32, LT_KERNEL_attention, &p.forward);
+  if (p.only_backward) bench_run(b, real, LT_KERNEL_attention, &p.forward);
   snprintf(shape, sizeof shape, "t=%lld h=%d kv=%d d=%d w=%lld pairs=%.3g", (long long)tokens, s->heads, s->kv_heads,
            s->dim, (long long)s->window, pairs);
   const double per_pair = (p.only_backward ? 0 : 4) + (p.both || p.only_backward ? 10 : 0);
   const double operations = per_pair * s->dim * pairs * s->heads;
   bench_measure(b, &(bench_case){.name = name,
                                  .shape = shape,
-                                 .dtype = LT_F32,
+                                 .dtype = real,
                                  .unit = "GFLOP/s",
                                  .amount = operations * 1e-9,
                                  .operations = operations,
@@ -123,6 +124,8 @@ void bench_attention(bench *b) {
       {"t4096", 4096, 4, 4, 80, 0, 0},
   };
   static const char *const passes[] = {"fwd", "bwd", "both"};
-  for (size_t i = 0; i < sizeof specs / sizeof *specs; i++)
-    for (int p = 0; p < 3; p++) measure(b, &specs[i], passes[p]);
+  static const lt_dtype types[] = {LT_F32, LT_BF16};
+  for (int t = 0; t < 2; t++)
+    for (size_t i = 0; i < sizeof specs / sizeof *specs; i++)
+      for (int p = 0; p < 3; p++) measure(b, types[t], &specs[i], passes[p]);
 }

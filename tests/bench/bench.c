@@ -67,7 +67,7 @@ void bench_run(const bench *b, lt_dtype real, lt_kernel k, const void *args) {
 /* ---- Rounds ---- */
 
 typedef struct rounds {
-  double value[ROUNDS_MOST], fma[ROUNDS_MOST], amx[ROUNDS_MOST], triad[ROUNDS_MOST];
+  double value[ROUNDS_MOST], fma[ROUNDS_MOST], dot[ROUNDS_MOST], amx[ROUNDS_MOST], triad[ROUNDS_MOST];
 } rounds;
 
 static int ascending(const void *x, const void *y) {
@@ -117,11 +117,13 @@ static void run_rounds(const bench *b, const bench_case *c, rounds *r) {
   const double brief = b->quick ? 1e-4 : 4e-3;
   for (int i = 0; i < b->rounds; i++) {
     double fma = c->operations > 0 ? peak_rate(b, c->dtype == LT_F64 ? peak_fma_f64 : peak_fma_f32, brief) : 0;
+    double dot = c->operations > 0 && c->dtype == LT_BF16 ? peak_rate(b, peak_dot_bf16, brief) : 0;
     double amx = c->operations > 0 ? peak_rate(b, peak_amx, brief) : 0;
     double triad = c->bytes > 0 ? triad_rate(b) : 0, rate = call_rate(b, c, calls);
     if (c->bytes > 0) triad = (triad + triad_rate(b)) / 2; /* before and after */
     r->value[i] = rate * c->amount;
     r->fma[i] = fma > 0 ? rate * c->operations / fma : NAN;
+    r->dot[i] = dot > 0 ? rate * c->operations / dot : NAN;
     r->amx[i] = amx > 0 ? rate * c->operations / amx : NAN;
     r->triad[i] = triad > 0 ? rate * c->bytes / triad : NAN;
   }
@@ -146,10 +148,11 @@ static void json_share(FILE *f, const char *key, double x) {
 void bench_measure(bench *b, const bench_case *c) {
   rounds r;
   run_rounds(b, c, &r);
-  const double value = median(r.value, b->rounds), fma = median(r.fma, b->rounds), amx = median(r.amx, b->rounds),
-               triad = median(r.triad, b->rounds);
+  const double value = median(r.value, b->rounds), fma = median(r.fma, b->rounds), dot = median(r.dot, b->rounds),
+               amx = median(r.amx, b->rounds), triad = median(r.triad, b->rounds);
   printf("%-38s %-44s %10.4g %-9s", c->name, c->shape, value, c->unit);
   print_share(fma);
+  print_share(dot);
   print_share(amx);
   print_share(triad);
   printf("\n");
@@ -160,6 +163,7 @@ void bench_measure(bench *b, const bench_case *c) {
           "{\"name\": \"%s\", \"shape\": \"%s\", \"dtype\": \"%s\", \"threads\": %d, \"value\": %.6g, \"unit\": \"%s\"",
           c->name, c->shape, lt_dtype_name(c->dtype), b->threads, value, c->unit);
   json_share(b->json, "share_of_fma", fma);
+  json_share(b->json, "share_of_dot", dot);
   json_share(b->json, "share_of_amx", amx);
   json_share(b->json, "share_of_triad", triad);
   fprintf(b->json, "}\n");
@@ -212,7 +216,8 @@ int main(int argc, char **argv) {
   b.a = bench_array(bytes), b.b = bench_array(bytes), b.c = bench_array(bytes);
   printf("kernels %s, processor %s, %d threads, %s time, %d rounds%s\n", b.device->isa, peak_isa(), b.threads,
          b.processor_time ? "processor" : "wall", b.rounds, b.quick ? ", quick: figures mean nothing" : "");
-  printf("%-38s %-44s %10s %-9s %8s %8s %8s\n", "name", "shape", "value", "unit", "of fma", "of amx", "of triad");
+  printf("%-38s %-44s %10s %-9s %8s %8s %8s %8s\n", "name", "shape", "value", "unit", "of fma", "of dot", "of amx",
+         "of triad");
   bench_products(&b);
   bench_attention(&b);
   bench_memory(&b);

@@ -44,6 +44,21 @@ LOOP(fma_f64_avx2, X86("avx2,fma"), double, __m256d, _mm256_set1_pd, _mm256_fmad
 LOOP(fma_f32_avx512, X86("avx512f"), float, __m512, _mm512_set1_ps, _mm512_fmadd_ps, _mm512_storeu_ps)
 LOOP(fma_f64_avx512, X86("avx512f"), double, __m512d, _mm512_set1_pd, _mm512_fmadd_pd, _mm512_storeu_pd)
 
+/* Pairs of 0: the processor does not look at what it multiplies. */
+X86("avx512f,avx512bf16") static double dot_loop(int64_t turns) {
+  __m512 sum[CHAINS];
+  const __m512bh x = (__m512bh)_mm512_setzero_si512();
+  float out[16];
+  UNROLL for (int i = 0; i < CHAINS; i++) sum[i] = _mm512_set1_ps(1.0f + (float)i);
+  for (int64_t t = 0; t < turns; t++) {
+    UNROLL for (int i = 0; i < CHAINS; i++) sum[i] = _mm512_dpbf16_ps(sum[i], x, x);
+  }
+  UNROLL for (int i = 1; i < CHAINS; i++) sum[0] = _mm512_add_ps(sum[0], sum[i]);
+  _mm512_storeu_ps(out, sum[0]);
+  sink = (double)out[0];
+  return 4.0 * CHAINS * 16 * (double)turns;
+}
+
 const char *peak_isa(void) {
   if (__builtin_cpu_supports("avx512f")) return "avx512";
   return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? "avx2" : "portable";
@@ -75,9 +90,13 @@ static double widest(int64_t turns, loop portable, loop avx2, loop avx512) {
 #if defined(__x86_64__)
 double peak_fma_f32(int64_t turns) { return widest(turns, fma_f32_portable, fma_f32_avx2, fma_f32_avx512); }
 double peak_fma_f64(int64_t turns) { return widest(turns, fma_f64_portable, fma_f64_avx2, fma_f64_avx512); }
+double peak_dot_bf16(int64_t turns) {
+  return __builtin_cpu_supports("avx512bf16") ? on_all_threads(dot_loop, turns) : 0;
+}
 #else
 double peak_fma_f32(int64_t turns) { return widest(turns, fma_f32_portable, fma_f32_portable, fma_f32_portable); }
 double peak_fma_f64(int64_t turns) { return widest(turns, fma_f64_portable, fma_f64_portable, fma_f64_portable); }
+double peak_dot_bf16(int64_t turns) { return (void)turns, 0; }
 #endif
 
 /* ---- AMX ---- */

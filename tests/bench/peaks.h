@@ -10,6 +10,9 @@
 double peak_fma_f32(int64_t turns);
 double peak_fma_f64(int64_t turns);
 
+/* Operations done by dot products of pairs of bf16 (vdpbf16ps); 0 where the processor has none. */
+double peak_dot_bf16(int64_t turns);
+
 /* Operations done by bf16 tile products; 0 where the processor or the system gives no AMX. */
 double peak_amx(int64_t turns);
 

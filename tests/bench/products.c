@@ -51,7 +51,9 @@ static void measure(bench *b, lt_dtype real, pass_of pass, int64_t tokens, int64
   product p = {b, real, arguments(pass, tokens, in, out, batch)};
   p.g.a = bench_normal(real, p.g.m * p.g.k * batch, 1);
   p.g.b = bench_normal(real, p.g.k * p.g.n * batch, 1);
-  p.g.c = bench_array((size_t)(p.g.m * p.g.n * batch) * lt_dtype_bytes(real));
+  p.g.c =
+      bench_array((size_t)(p.g.m * p.g.n * batch) * lt_dtype_bytes(pass == WEIGHTS && real == LT_BF16 ? LT_F32 : real));
+  p.g.narrow_c = real == LT_BF16 && pass != WEIGHTS; /* gradients of weights are float32 */
   snprintf(shape, sizeof shape, "m=%lld n=%lld k=%lld batch=%lld%s%s", (long long)p.g.m, (long long)p.g.n,
            (long long)p.g.k, (long long)batch, p.g.trans_a ? " a^T" : "", p.g.trans_b ? " b^T" : "");
   const double operations = 2.0 * (double)p.g.m * (double)p.g.n * (double)p.g.k * (double)batch;
@@ -71,9 +73,12 @@ void bench_products(bench *b) {
       {1024, 768, 3072}, {1024, 3072, 768}, {1024, 768, 2304}, {1024, 768, 768},  {1024, 768, 50304}, {1024, 256, 1024},
       {1024, 256, 256},  {8192, 256, 256},  {8192, 256, 768},  {1000, 770, 1030}, {128, 128, 256},
   };
-  for (size_t i = 0; i < sizeof layers / sizeof *layers; i++)
-    for (pass_of p = FORWARD; p <= WEIGHTS; p++) measure(b, LT_F32, p, layers[i][0], layers[i][1], layers[i][2], 1);
-  measure(b, LT_F32, BATCHED, 64, 64, 64, 96);
-  measure(b, LT_F32, BATCHED, 300, 256, 512, 8);
+  static const lt_dtype types[] = {LT_F32, LT_BF16};
+  for (int t = 0; t < 2; t++) {
+    for (size_t i = 0; i < sizeof layers / sizeof *layers; i++)
+      for (pass_of p = FORWARD; p <= WEIGHTS; p++) measure(b, types[t], p, layers[i][0], layers[i][1], layers[i][2], 1);
+    measure(b, types[t], BATCHED, 64, 64, 64, 96);
+    measure(b, types[t], BATCHED, 300, 256, 512, 8);
+  }
   measure(b, LT_F64, FORWARD, 1024, 768, 768, 1);
 }

@@ -16,7 +16,7 @@
 static const lt_dtype reals[] = {LT_F32, LT_F64};
 
 /* Element types of their own rounding: how near a reference in double is asked for, relative to its largest value. */
-static inline double tolerance(lt_dtype t) { return t == LT_F32 ? 2e-6 : 1e-13; }
+static inline double tolerance(lt_dtype t) { return t == LT_F32 ? 2e-6 : t == LT_BF16 ? 4e-3 : 1e-13; }
 
 typedef struct array {
   lt_dtype type;
@@ -34,9 +34,11 @@ static inline size_t array_bytes(array a) { return (size_t)a.n * lt_dtype_bytes(
 static inline void array_poison(array a) {
   static const uint64_t word64 = 0x7ff80badf00d0badu;
   static const uint32_t word32 = 0x7fc0dea1u;
-  size_t bytes = lt_dtype_bytes(a.type);
+  static const uint16_t word16 = 0x7fdeu;
+  const size_t bytes = lt_dtype_bytes(a.type);
+  const void *word = bytes == 8 ? (const void *)&word64 : bytes == 2 ? (const void *)&word16 : (const void *)&word32;
   for (int64_t i = 0; i < a.n; i++) {
-    memcpy((char *)a.p + (size_t)i * bytes, bytes == 8 ? (const void *)&word64 : (const void *)&word32, bytes);
+    memcpy((char *)a.p + (size_t)i * bytes, word, bytes);
   }
 }
 

@@ -19,20 +19,24 @@ static void test_tables(void) {
 
 /* Every instruction set that runs here has tables of its own; a wrong name is an error that lists them. */
 static void test_instruction_sets(void) {
-  static const char *const sets[] = {"portable", "avx2", "avx512"};
-  const lt_device *best = NULL, *found[3];
+  static const char *const sets[] = {"portable", "avx2", "avx512", "avx512_bf16"};
+  const lt_device *best = NULL, *found[4];
   lt_error e = {0};
   int n = 0;
   unsetenv("LTRAIN_ISA");
   CHECK_INT(lt_device_cpu_isa("auto", &best, &e), LT_OK);
   CHECK(best == lt_device_cpu());
-  for (int i = 0; i < 3; i++) {
+  for (int i = 0; i < 4; i++) {
     const lt_device *d = NULL;
     if (lt_device_cpu_isa(sets[i], &d, NULL) != LT_OK) continue;
     CHECK_STR(d->isa, sets[i]);
     CHECK_STR(d->name, "cpu");
+    const bool bf16_alone = !strcmp(sets[i], "avx512_bf16"); /* its reals are those of avx512 */
     for (int k = 0; k < LT_KERNEL_COUNT; k++)
-      for (int other = 0; other < n; other++) CHECK(d->kernels[LT_F32][k] != found[other]->kernels[LT_F32][k]);
+      for (int other = 0; other < n; other++) {
+        CHECK(bf16_alone || d->kernels[LT_F32][k] != found[other]->kernels[LT_F32][k]);
+        CHECK(!d->kernels[LT_BF16][k] || d->kernels[LT_BF16][k] != found[other]->kernels[LT_BF16][k]);
+      }
     setenv("LTRAIN_ISA", sets[i], 1);
     CHECK(lt_device_cpu() == d);
     found[n++] = d;

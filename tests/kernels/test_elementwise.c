@@ -171,7 +171,13 @@ static void binary(lt_dtype t) {
   }
   /* The larger of NaN and a number is NaN, on either side. */
   array x = array_of(t, 3, (double[]){NAN, 1, 2}), z = array_of(t, 3, (double[]){1, NAN, 3}), y = array_new(t, 3);
-  lt_binary_args a = {LT_BINARY_MAX, x.p, z.p, y.p, {1, 1, 1, 3}, {0, 0, 0, 1}, {0, 0, 0, 1}};
+  lt_binary_args a = {.kind = LT_BINARY_MAX,
+                      .a = x.p,
+                      .b = z.p,
+                      .y = y.p,
+                      .dim = {1, 1, 1, 3},
+                      .stride_a = {0, 0, 0, 1},
+                      .stride_b = {0, 0, 0, 1}};
   RUN(t, binary, &a, y);
   CHECK(isnan(get(y, 0)) && isnan(get(y, 1)) && get(y, 2) == 3);
   a.kind = LT_BINARY_MIN;

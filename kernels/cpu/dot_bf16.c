@@ -1,0 +1,271 @@
+/* dot_bf16.c: a product of bf16 matrices by vdpbf16ps: every lane of a float32 sum takes a pair of products at once.
+** Tiles as in blocked.c: columns in blocks of LT_PRODUCT_COLUMNS, k in equal parts of at most DEPTH; that block of B,
+** 576 KiB, is packed once a group of rows and stays in the second-level cache, panels of rows of A pass through the first.
+** Pairs run along k and lie together: [pairs][STRIP][2] of B, [rows][pairs][2] of A, or [pairs][rows][2] where A is stored
+** transposed; an odd k ends with a zero. A part's sums are float32 and added in order; bf16 is rounded to once, at the end.
+** Cost: 2 m n k operations, two a lane and cycle; 2 loads and `rows` broadcasts for 2 rows sums of a pair. */
+#include "kernels/cpu/product.h"
+#include "kernels/cpu/stored.h"
+#include "kernels/cpu/vector.h"
+
+#if defined(__AVX512BF16__)
+
+#define ROWS    14
+#define STRIP   32
+#define LANES   16
+#define DEPTH   768                 /* k of a part at most */
+#define PANEL_K (DEPTH / 2 + LANES) /* pairs of a row of a panel: rows fall into different cache sets */
+#define PANEL   (PANEL_K * ROWS)    /* pairs of a panel, either way */
+#define COLUMNS LT_PRODUCT_COLUMNS
+#define PANELS  8   /* panels of a transposed A are packed together: their rows are whole cache lines of it */
+#define GROUP   252 /* rows whose sums wait for the next part when they end as bf16 */
+#define FETCH   16  /* pairs by which B is fetched before its turn */
+#define ALIGNED __attribute__((aligned(64)))
+
+typedef int32_t pair_any __attribute__((aligned(2), may_alias));
+
+static inline int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
+static inline int64_t pieces(int64_t n, int64_t size) { return (n + size - 1) / size; }
+
+/* Where part i of n in `parts` nearly equal parts starts, in multiples of `grain`. */
+static inline int64_t start_of(int64_t n, int64_t parts, int64_t i, int64_t grain) {
+  return min64(pieces(n, grain) * i / parts * grain, n);
+}
+
+static inline __mmask32 mask_of(int64_t n) { return n >= 32 ? ~(__mmask32)0 : ((__mmask32)1 << n) - 1; }
+
+/* ---- Copies ---- */
+
+static inline int32_t pair_of(uint16_t low, uint16_t high) { return (int32_t)((uint32_t)low | (uint32_t)high << 16); }
+
+/* Panel rows of an A that lies by rows; what is beyond k is 0. */
+static void pack_rows(const uint16_t *a, int64_t lda, int64_t rows, int64_t k, int32_t *panels) {
+  for (int64_t i = 0; i < rows; i++, a += lda, panels += PANEL_K) {
+    memcpy(panels, a, (size_t)(k / 2) * sizeof *panels);
+    if (k % 2) panels[k / 2] = pair_of(a[k - 1], 0);
+  }
+}
+
+/* Elements of rows x and y (n of each, 32 at most) in turn, as pairs. */
+LT_ALWAYS_INLINE void interleave(const uint16_t *x, const uint16_t *y, int64_t n, __m512i out[2]) {
+  const __m512i low = _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40, 8, 39, 7, 38, 6, 37,
+                                       5, 36, 4, 35, 3, 34, 2, 33, 1, 32, 0);
+  const __m512i high = _mm512_add_epi16(low, _mm512_set1_epi16(16));
+  const __m512i u = _mm512_maskz_loadu_epi16(mask_of(n), x);
+  const __m512i v = y ? _mm512_maskz_loadu_epi16(mask_of(n), y) : _mm512_setzero_si512();
+  out[0] = _mm512_permutex2var_epi16(u, low, v);
+  out[1] = _mm512_permutex2var_epi16(u, high, v);
+}
+
+/* Panels of an A that lies by columns. A store runs over into the next row, which comes after it. */
+static void pack_columns(const uint16_t *a, int64_t lda, int64_t rows, int64_t k, int32_t *panels) {
+  for (int64_t l = 0; l < k; l += 2, a += 2 * lda, panels += ROWS)
+    for (int64_t i = 0; i < rows; i += ROWS) {
+      __m512i both[2];
+      interleave(a + i, l + 1 < k ? a + lda + i : NULL, min64(ROWS, rows - i), both);
+      _mm512_storeu_si512(panels + i / ROWS * PANEL, both[0]);
+    }
+}
+
+static void pack_strip(const uint16_t *b, int64_t ldb, int64_t k, int64_t columns, int32_t *strip) {
+  for (int64_t l = 0; l < k; l += 2, b += 2 * ldb, strip += STRIP) {
+    __m512i both[2];
+    interleave(b, l + 1 < k ? b + ldb : NULL, columns, both);
+    _mm512_store_si512(strip, both[0]);
+    _mm512_store_si512(strip + LANES, both[1]);
+  }
+}
+
+/* A square of pairs, turned: rows i and i + 8 in turn, as often as an index has bits, turn every row into a column. */
+static inline void turn_square(const uint16_t *b, int64_t ldb, int32_t *to) {
+  const __m512i low = _mm512_set_epi32(23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+  const __m512i high = _mm512_add_epi32(low, _mm512_set1_epi32(8));
+  __m512i row[LANES], next[LANES];
+  LT_UNROLL for (int j = 0; j < LANES; j++) row[j] = _mm512_loadu_si512(b + j * ldb);
+  LT_UNROLL for (int t = 0; t < 4; t++) {
+    LT_UNROLL for (int j = 0; j < LANES / 2; j++) {
+      next[2 * j] = _mm512_permutex2var_epi32(row[j], low, row[j + LANES / 2]);
+      next[2 * j + 1] = _mm512_permutex2var_epi32(row[j], high, row[j + LANES / 2]);
+    }
+    LT_UNROLL for (int j = 0; j < LANES; j++) row[j] = next[j];
+  }
+  LT_UNROLL for (int l = 0; l < LANES; l++) _mm512_store_si512(to + l * STRIP, row[l]);
+}
+
+/* A strip of a B that is stored transposed: its pairs lie together already. */
+static void pack_turned(const uint16_t *b, int64_t ldb, int64_t k, int64_t columns, int32_t *strip) {
+  for (int64_t j = 0; j < STRIP; j += LANES) {
+    const bool whole = j + LANES <= columns;
+    int64_t l = 0;
+    for (; whole && l + LANES <= k / 2; l += LANES) turn_square(b + j * ldb + 2 * l, ldb, strip + l * STRIP + j);
+    for (; l < pieces(k, 2); l++)
+      for (int64_t i = j; i < j + LANES; i++) {
+        const uint16_t *x = b + i * ldb + 2 * l;
+        strip[l * STRIP + i] = i >= columns ? 0 : pair_of(x[0], 2 * l + 1 < k ? x[1] : 0);
+      }
+  }
+}
+
+/* ---- The product ---- */
+
+typedef struct
+    target { /* c[i, j] = alpha sum + (add ? beta c[i, j] : 0); to narrow[i, j] instead where that is given */
+  float *c;
+  uint16_t *narrow;
+  int64_t ldc, ldn, columns;
+  float alpha, beta;
+  bool add;
+} target;
+
+LT_ALWAYS_INLINE void put(const target *to, int64_t i, int64_t j, __m512 x) {
+  const __mmask16 mask = (__mmask16)mask_of(to->columns - j < 0 ? 0 : to->columns - j);
+  x = _mm512_mul_ps(x, _mm512_set1_ps(to->alpha));
+  if (to->add) {
+    const __m512 old = _mm512_maskz_loadu_ps(mask, to->c + i * to->ldc + j);
+    x = _mm512_fmadd_ps(old, _mm512_set1_ps(to->beta), x);
+  }
+  if (to->narrow)
+    _mm256_mask_storeu_epi16(to->narrow + i * to->ldn + j, mask, (__m256i)_mm512_cvtneps_pbh(x));
+  else
+    _mm512_mask_storeu_ps(to->c + i * to->ldc + j, mask, x);
+}
+
+/* `rows` rows and `vectors` vectors of C; pair (i, l) of A is a[i * step_i + l * step_l]. */
+LT_ALWAYS_INLINE void multiply(const int rows, const int vectors, int64_t pairs, const int32_t *a, const int64_t step_i,
+                               const int64_t step_l, const int32_t *b, const target *to) {
+  __m512 sum[ROWS][2];
+  LT_UNROLL for (int i = 0; i < rows; i++) sum[i][0] = sum[i][1] = _mm512_setzero_ps();
+  for (int64_t l = 0; l < pairs; l++, a += step_l, b += STRIP) {
+    __builtin_prefetch(b + FETCH * STRIP);
+    if (vectors > 1) __builtin_prefetch(b + FETCH * STRIP + LANES);
+    const __m512bh x = (__m512bh)_mm512_load_si512(b);
+    const __m512bh y = vectors > 1 ? (__m512bh)_mm512_load_si512(b + LANES) : x;
+    LT_UNROLL for (int i = 0; i < rows; i++) {
+      const __m512bh w = (__m512bh)_mm512_set1_epi32(a[i * step_i]);
+      sum[i][0] = _mm512_dpbf16_ps(sum[i][0], x, w);
+      if (vectors > 1) sum[i][1] = _mm512_dpbf16_ps(sum[i][1], y, w);
+    }
+  }
+  LT_UNROLL for (int i = 0; i < rows; i++) {
+    put(to, i, 0, sum[i][0]);
+    if (vectors > 1) put(to, i, LANES, sum[i][1]);
+  }
+}
+
+typedef void multiply_fn(int64_t pairs, const int32_t *a, const int32_t *b, const target *to);
+
+#define MULTIPLY(n)                                                                                                    \
+  static void rows_##n(int64_t pairs, const int32_t *a, const int32_t *b, const target *to) {                          \
+    multiply(n, 2, pairs, a, PANEL_K, 1, b, to);                                                                       \
+  }                                                                                                                    \
+  static void columns_##n(int64_t pairs, const int32_t *a, const int32_t *b, const target *to) {                       \
+    multiply(n, 2, pairs, a, 1, ROWS, b, to);                                                                          \
+  }                                                                                                                    \
+  static void rows_narrow_##n(int64_t pairs, const int32_t *a, const int32_t *b, const target *to) {                   \
+    multiply(n, 1, pairs, a, PANEL_K, 1, b, to);                                                                       \
+  }                                                                                                                    \
+  static void columns_narrow_##n(int64_t pairs, const int32_t *a, const int32_t *b, const target *to) {                \
+    multiply(n, 1, pairs, a, 1, ROWS, b, to);                                                                          \
+  }
+#define EACH(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14)
+EACH(MULTIPLY)
+
+/* [by columns][narrow: one vector][rows - 1] */
+#define BY_ROWS(n)        rows_##n,
+#define ROWS_NARROW(n)    rows_narrow_##n,
+#define BY_COLUMNS(n)     columns_##n,
+#define COLUMNS_NARROW(n) columns_narrow_##n,
+static multiply_fn *const multiplies[2][2][ROWS] = {
+    {{EACH(BY_ROWS)}, {EACH(ROWS_NARROW)}},
+    {{EACH(BY_COLUMNS)}, {EACH(COLUMNS_NARROW)}},
+};
+
+/* ---- Blocks ---- */
+
+typedef struct part { /* of one product: rows [i, i + m), columns [j, j + n), products [l, l + k) */
+  const lt_product_narrow *p;
+  int64_t i, m, j, n, l, k;
+  float *sums; /* [GROUP][COLUMNS]: between the parts of a C that ends as bf16 */
+} part;
+
+static void pack_strips(const part *x, int32_t *strips) {
+  const lt_product_narrow *p = x->p;
+  for (int64_t j = 0; j < x->n; j += STRIP, strips += pieces(x->k, 2) * STRIP) {
+    const int64_t column = x->j + j, columns = min64(STRIP, x->n - j);
+    if (p->trans_b)
+      pack_turned(p->b + column * p->ldb + x->l, p->ldb, x->k, columns, strips);
+    else
+      pack_strip(p->b + x->l * p->ldb + column, p->ldb, x->k, columns, strips);
+  }
+}
+
+static void multiply_panel(const part *x, int64_t i, int64_t rows, const int32_t *panel, const int32_t *strips) {
+  const lt_product_narrow *p = x->p;
+  const int64_t pairs = pieces(x->k, 2);
+  const bool first = x->l == 0, last = x->l + x->k == p->k;
+  for (int64_t j = 0; j < x->n; j += STRIP) {
+    const int64_t at = (x->i + i) * p->ldc + x->j + j;
+    target to = {.c = p->narrow ? x->sums + i * COLUMNS + j : p->c + at,
+                 .ldc = p->narrow ? COLUMNS : p->ldc,
+                 .narrow = p->narrow && last ? p->narrow + at : NULL,
+                 .ldn = p->ldc,
+                 .columns = min64(STRIP, x->n - j),
+                 .alpha = p->alpha,
+                 .beta = first ? p->beta : 1,
+                 .add = !first || p->beta != 0};
+    multiplies[p->trans_a != 0][to.columns <= LANES][rows - 1](pairs, panel, strips + j * pairs, &to);
+  }
+}
+
+static void multiply_rows(const part *x, const int32_t *strips, int32_t *panels) {
+  const lt_product_narrow *p = x->p;
+  const int64_t together = (p->trans_a ? PANELS : 1) * ROWS;
+  for (int64_t first = 0; first < x->m; first += together) {
+    const int64_t rows = min64(together, x->m - first), at = x->i + first;
+    if (p->trans_a)
+      pack_columns(p->a + x->l * p->lda + at, p->lda, rows, x->k, panels);
+    else
+      pack_rows(p->a + at * p->lda + x->l, p->lda, rows, x->k, panels);
+    for (int64_t i = 0; i < rows; i += ROWS)
+      multiply_panel(x, first + i, min64(ROWS, rows - i), panels + i * PANEL_K, strips);
+  }
+}
+
+/* Nothing to multiply: beta C. */
+static void scale(const lt_product_narrow *p) {
+  for (int64_t i = 0; i < p->m; i++)
+    for (int64_t j = 0; j < p->n; j++) {
+      if (p->narrow)
+        p->narrow[i * p->ldc + j] = 0;
+      else
+        p->c[i * p->ldc + j] = p->beta == 0 ? 0 : p->beta * p->c[i * p->ldc + j];
+    }
+}
+
+/* Sums of several parts meet in C. Those of a bf16 C wait in float32: few rows at a time, B packed again for the next. */
+void lt_product_narrow_run(const lt_product_narrow *p) {
+  int32_t strips[DEPTH / 2 * COLUMNS] ALIGNED;
+  int32_t panels[PANELS * PANEL + LANES] ALIGNED;
+  float sums[GROUP * COLUMNS] ALIGNED;
+  const int64_t blocks = pieces(p->n, COLUMNS), parts = pieces(p->k, DEPTH);
+  const int64_t group = p->narrow && parts > 1 ? GROUP : p->m;
+  if (p->k <= 0) {
+    scale(p);
+    return;
+  }
+  for (int64_t b = 0; b < blocks; b++)
+    for (int64_t i = 0; i < p->m; i += group)
+      for (int64_t d = 0; d < parts; d++) {
+        part x = {.p = p, .i = i, .m = min64(group, p->m - i), .sums = sums};
+        x.j = start_of(p->n, blocks, b, STRIP);
+        x.n = start_of(p->n, blocks, b + 1, STRIP) - x.j;
+        x.l = start_of(p->k, parts, d, 2);
+        x.k = start_of(p->k, parts, d + 1, 2) - x.l;
+        pack_strips(&x, strips);
+        multiply_rows(&x, strips, panels);
+      }
+}
+
+#else
+typedef int lt_nothing_here; /* a file must declare something */
+#endif
