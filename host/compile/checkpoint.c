@@ -89,7 +89,7 @@ static bool rewrite(recompute *r) {
     return false;
   }
   memcpy(copy, old, sizeof *copy * (size_t)n_old);
-  for (g->node.n = 0; g->node.n < n_old && copy[g->node.n].phase == LT_FORWARD;) g->node.n++;
+  for (g->node.n = 0; g->node.n < n_old && copy[g->node.n].phase <= LT_FORWARD;) g->node.n++;
   for (int64_t i = g->node.n; i < n_old && ok; i++) {
     lt_node n = copy[i];
     int32_t layer = n.phase == LT_BACKWARD ? layer_of(n.scope) : -1;
@@ -98,7 +98,7 @@ static bool rewrite(recompute *r) {
     for (int k = 0; mine && k < n.n_in; k++) reads = reads || is_recomputed(r, n.in[k], layer);
     if (reads && !done[layer]) {
       done[layer] = 1;
-      for (int32_t f = 0; f < n_old && copy[f].phase == LT_FORWARD && ok; f++)
+      for (int32_t f = 0; f < n_old && copy[f].phase <= LT_FORWARD && ok; f++)
         if (r->wanted[f] && layer_of(copy[f].scope) == layer) ok = clone_node(r, f);
     }
     for (int k = 0; mine && k < n.n_in; k++)

@@ -58,7 +58,9 @@ static lt_status make_graph(const attempt *a, lt_program *p, lt_error *e) {
     forward_only(p->graph);
   else if (a->stage >= DIFFERENTIATE && (status = lt_pass_differentiate(p->graph, e)))
     return status;
-  return a->stage >= PLACE ? lt_pass_place(p->graph, &p->plan.mesh, a->o->shard, e) : LT_OK;
+  if (a->stage < PLACE) return LT_OK;
+  status = lt_pass_place(p->graph, &p->plan.mesh, a->o->shard, e);
+  return status ? status : lt_pass_precision(p->graph, e);
 }
 
 static lt_status make_schedule(const attempt *a, lt_program *p, int32_t rank, lt_error *e) {

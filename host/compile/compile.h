@@ -1,5 +1,5 @@
 /* compile.h: graph → schedules. One pass a file, in this order; each leaves something that can be printed.
-** differentiate → place → { checkpoint → lower → order → memory, transfers } → verify. (`build` is the recipe's own: script/.) */
+** differentiate → place, precision → { checkpoint → lower → order → memory, transfers } → verify. (`build` is the recipe's own: script/.) */
 #ifndef LT_COMPILE_COMPILE_H
 #define LT_COMPILE_COMPILE_H
 
@@ -60,6 +60,8 @@ typedef struct lt_program { /* a compiled step */
 lt_status lt_pass_differentiate(lt_graph *g, lt_error *e);
 /* shard: 0, or what of a parameter is cut over its data axes: 1 moments, 2 gradients too, 3 the parameter as well. */
 lt_status lt_pass_place(lt_graph *g, const lt_mesh *m, int32_t shard, lt_error *e);
+/* The types of a narrow graph's operands, and the casts between them; nothing to do for others. */
+lt_status lt_pass_precision(lt_graph *g, lt_error *e);
 lt_status lt_pass_checkpoint(lt_graph *g, int32_t layers, lt_error *e);
 lt_status lt_pass_lower(lt_graph *g, const lt_plan *plan, int32_t rank, lt_schedule **out, lt_error *e);
 lt_status lt_pass_order(lt_schedule *s, lt_error *e);

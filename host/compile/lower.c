@@ -1,4 +1,4 @@
-/* lower.c: the placed graph becomes one rank's items: forward and backward once a unit, the update once.
+/* lower.c: the placed graph becomes one rank's items: what is prepared and the update once, forward and backward once a unit.
 ** Values become buffers (views and in-place results share their input's), extents become expressions of this rank.
 ** Units: each runs forward and backward at once; where values are carried, all run forward, then all backward, last first. */
 #include "compile/compile.h"
@@ -13,7 +13,7 @@ typedef struct lowering {
   const lt_plan *plan;
   lt_schedule *s;
   int64_t n_value;
-  int32_t *buffer; /* [units + 1][n_value]: buffer of a value in a unit; the last row is the update's */
+  int32_t *buffer; /* [units + 1][n_value]: buffer of a value in a unit; the last row is what runs once a step */
   bool failed;
 } lowering;
 
@@ -38,9 +38,13 @@ static int64_t operand_bytes(const lowering *l, const lt_operand_plan *o) {
   return n;
 }
 
+/* Does a phase run once a step? */
+static bool is_once(lt_phase phase) { return phase == LT_PREPARE || phase == LT_UPDATE; }
+
 /* Which buffer holds a value for a node of `unit`: a state's own, or the value's in its unit (made on first sight). */
 static int32_t find_buffer(lowering *l, lt_value v, int32_t unit, const lt_operand_plan *o) {
   const lt_value_info *i = &l->g->value.at[v];
+  if (i->node != LT_NONE && l->g->node.at[i->node].phase == LT_PREPARE) unit = -1; /* one for all units */
   if (i->state != LT_NONE) {
     int32_t *state = &l->s->state_buffer[i->state];
     if (*state == LT_NONE) {
@@ -54,7 +58,7 @@ static int32_t find_buffer(lowering *l, lt_value v, int32_t unit, const lt_opera
   return *b;
 }
 
-static void add_operand(lowering *l, lt_value v, int32_t unit, bool update, bool shape_only) {
+static void add_operand(lowering *l, lt_value v, int32_t unit, bool once, bool shape_only) {
   lt_operand_plan *o = lt_vec_push(&l->s->operand);
   if (!o) {
     l->failed = true;
@@ -65,8 +69,8 @@ static void add_operand(lowering *l, lt_value v, int32_t unit, bool update, bool
   o->rank = -1;
   if (v == LT_NONE) return;
   lt_operand_plan p = {0};
-  lt_plan_local(l->g, l->plan, &l->s->coords, v, update ? LT_UNIT_ALL : unit, &p);
-  p.buffer = shape_only ? LT_NONE : find_buffer(l, v, update ? -1 : unit, &p);
+  lt_plan_local(l->g, l->plan, &l->s->coords, v, once ? LT_UNIT_ALL : unit, &p);
+  p.buffer = shape_only ? LT_NONE : find_buffer(l, v, once ? -1 : unit, &p);
   l->s->operand.at[l->s->operand.n - 1] = p;
 }
 
@@ -181,10 +185,10 @@ static bool reduces_in_place(const lt_graph *g, const lt_node *n) {
 static void add_item(lowering *l, lt_item_kind kind, int32_t node, int32_t unit, bool first_unit) {
   lt_schedule *s = l->s;
   const lt_node *n = &l->g->node.at[node];
-  bool update = n->phase == LT_UPDATE;
+  bool once = is_once(n->phase);
   lt_item it = {.kind = kind,
                 .node = node,
-                .unit = update ? 0 : unit,
+                .unit = once ? 0 : unit,
                 .first_unit = first_unit,
                 .operand = (int32_t)s->operand.n,
                 .n_in = n->n_in,
@@ -195,19 +199,19 @@ static void add_item(lowering *l, lt_item_kind kind, int32_t node, int32_t unit,
                 .counts = LT_NONE,
                 .sent = LT_NONE,
                 .received = LT_NONE};
-  for (int k = 0; k < n->n_in; k++) add_operand(l, n->in[k], unit, update, k < 64 && (n->op->shape_only >> k & 1));
+  for (int k = 0; k < n->n_in; k++) add_operand(l, n->in[k], unit, once, k < 64 && (n->op->shape_only >> k & 1));
   for (int k = 0; k < n->n_out; k++) {
     int alias = n->op->alias ? n->op->alias[k] : reduces_in_place(l->g, n) ? 0 : -1;
     lt_value v = n->out + k;
     if (alias >= 0 && n->in[alias] != LT_NONE && l->g->value.at[v].state == LT_NONE)
-      *buffer_at(l, v, update ? -1 : unit) = s->operand.at[it.operand + alias].buffer;
-    add_operand(l, v, unit, update, false);
+      *buffer_at(l, v, once ? -1 : unit) = s->operand.at[it.operand + alias].buffer;
+    add_operand(l, v, unit, once, false);
   }
   if (l->failed) return;
   if (n->axes) it.group = find_group(l, n->axes);
   if (kind == LT_ITEM_COLLECTIVE) {
     it.lane = LT_LANE_COMM;
-    lower_parts(l, n, &it, update ? LT_UNIT_ALL : unit);
+    lower_parts(l, n, &it, once ? LT_UNIT_ALL : unit);
   }
   if (kind == LT_ITEM_KERNEL) {
     it.args = (s->args_bytes + 15) / 16 * 16;
@@ -267,10 +271,10 @@ static void lower_carry(lowering *l, int32_t node, int32_t unit) {
 }
 
 static void lower_view(lowering *l, const lt_node *n, int32_t unit) {
-  bool update = n->phase == LT_UPDATE;
+  bool once = is_once(n->phase);
   lt_operand_plan o = {0};
-  lt_plan_local(l->g, l->plan, &l->s->coords, n->in[0], update ? LT_UNIT_ALL : unit, &o);
-  *buffer_at(l, n->out, update ? -1 : unit) = find_buffer(l, n->in[0], update ? -1 : unit, &o);
+  lt_plan_local(l->g, l->plan, &l->s->coords, n->in[0], once ? LT_UNIT_ALL : unit, &o);
+  *buffer_at(l, n->out, once ? -1 : unit) = find_buffer(l, n->in[0], once ? -1 : unit, &o);
 }
 
 static void lower_phase(lowering *l, lt_phase phase, int32_t unit, bool first_unit) {
@@ -296,6 +300,7 @@ static bool has_carry(const lt_graph *g) {
 
 static void lower_units(lowering *l) {
   int32_t units = l->s->units;
+  lower_phase(l, LT_PREPARE, 0, true);
   if (has_carry(l->g)) {
     for (int32_t u = 0; u < units; u++) lower_phase(l, LT_FORWARD, u, u == 0);
     for (int32_t u = units - 1; u >= 0; u--) lower_phase(l, LT_BACKWARD, u, u == units - 1);

@@ -55,7 +55,7 @@ static void cut(volumes *v, const lt_item *it, const lt_group_plan *group, bool 
 static void all_to_all(volumes *v, const lt_item *it, const lt_group_plan *group, const lt_node *n) {
   const lt_operand_plan *in = &v->s->operand.at[it->operand], *out = in + it->n_in;
   int from = (int)lt_attr_int(n, 0), to = (int)lt_attr_int(n, 1);
-  int32_t unit = n->phase == LT_UPDATE ? LT_UNIT_ALL : it->unit;
+  int32_t unit = n->phase == LT_UPDATE || n->phase == LT_PREPARE ? LT_UNIT_ALL : it->unit;
   v->sent = v->received = number(v, 0);
   for (int32_t i = 0; i < group->n; i++) {
     lt_coords c = lt_mesh_coords(v->s->mesh, group->rank[i]);

@@ -18,15 +18,16 @@ struct lt_graph_block {
 
 lt_status lt_graph_create(lt_dtype real, int64_t unit_tokens, lt_graph **out, lt_error *e) {
   *out = NULL;
-  if (real != LT_F32 && real != LT_F64) {
-    lt_fail(e, LT_USAGE, "a graph computes in f32 or f64");
+  if (real != LT_F32 && real != LT_F64 && real != LT_BF16) {
+    lt_fail(e, LT_USAGE, "a graph computes in f32, f64 or bf16");
     lt_error_got(e, "%s", lt_dtype_name(real));
     return LT_USAGE;
   }
   if (unit_tokens < 0) return lt_fail(e, LT_USAGE, "a unit of %lld tokens", (long long)unit_tokens);
   lt_graph *g = calloc(1, sizeof *g);
   if (!g) return lt_fail_memory(e, sizeof *g, "a graph");
-  g->real = real;
+  g->real = real == LT_BF16 ? LT_F32 : real;
+  g->narrow = real == LT_BF16;
   g->tp = 1;
   g->loss = LT_NONE;
   g->phase = LT_FORWARD;

@@ -38,7 +38,8 @@ typedef struct lt_value_info {
   lt_placement place;     /* set by the place pass */
 } lt_value_info;
 
-typedef enum lt_phase { LT_FORWARD, LT_BACKWARD, LT_UPDATE, LT_PHASES } lt_phase; /* the first two once a unit */
+/* Forward and backward run once a unit; before them, once a step, what does not depend on the unit; after them the update. */
+typedef enum lt_phase { LT_PREPARE, LT_FORWARD, LT_BACKWARD, LT_UPDATE, LT_PHASES } lt_phase;
 
 typedef enum lt_attr_type { LT_ATTR_INT, LT_ATTR_FLOAT, LT_ATTR_BOOL, LT_ATTR_TEXT, LT_ATTR_CONTROL } lt_attr_type;
 
@@ -61,6 +62,7 @@ typedef struct lt_node {
   const char *where;    /* "recipe.lua:41"; interned; "" if unknown */
   int32_t recompute_of; /* a clone made by the checkpoint pass: of which node; else LT_NONE */
   lt_axis_mask axes;    /* of a collective inserted by the place pass: the axes it works over */
+  bool narrow;          /* runs the kernel for bf16: the precision pass */
   bool dead;            /* dropped by a pass */
 } lt_node;
 
@@ -96,7 +98,8 @@ typedef struct lt_want { /* the gradient of a value of the forward pass, asked f
 } lt_want;
 
 typedef struct lt_graph {
-  lt_dtype real; /* what it computes in: LT_F32 or LT_F64 */
+  lt_dtype real; /* of its states, and what it computes in: LT_F32 or LT_F64 */
+  bool narrow;   /* real is LT_F32, and what can be is computed in bf16: the precision pass */
   lt_sizes sizes;
   lt_size tokens;  /* tokens of the unit at hand, over the whole world */
   int64_t longest; /* tokens of the longest sequence: what attention can reach; 0: not known */
@@ -117,7 +120,8 @@ typedef struct lt_graph {
   bool failed;
 } lt_graph;
 
-/* An empty graph. unit_tokens: the bound of the tokens of a unit over the world. */
+/* An empty graph. real: LT_F32, LT_F64, or LT_BF16 for a narrow one; unit_tokens: the bound of the tokens of a unit over
+** the world. */
 lt_status lt_graph_create(lt_dtype real, int64_t unit_tokens, lt_graph **out, lt_error *e);
 void lt_graph_free(lt_graph *g);
 

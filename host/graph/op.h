@@ -77,6 +77,10 @@ typedef struct lt_op {
   const char *inputs;  /* their names, "q k v", for messages and the reference page; NULL: they are counted */
   const int8_t *alias; /* NULL, or for each output the input whose memory it takes (-1: none): in place, or a view */
   uint64_t shape_only; /* bit i: of input i only the shape is read, its bytes never: a pass may free them before */
+  /* How real operands lie in a graph that computes in bf16: a letter an input, '>', a letter an output; the last of a
+  ** side stands for all after it. n: narrow, bf16. w: wide, float32. e: either, as it is; of an output, as it is read.
+  ** s: alike, narrow unless one of them is wide. m: alike, and the bytes are only moved. NULL: all are wide. */
+  const char *narrow;
 
   /* Outputs from inputs: fill out[0 …] (dtype, rank, dim) and return their number, or -1 after lt_graph_fail. */
   int (*shape)(lt_graph *g, const lt_node *n, lt_value_info *out);

@@ -4,7 +4,7 @@
 #include "graph/graph.h"
 #include "graph/op.h"
 
-static const char *const phase_names[LT_PHASES] = {"forward", "backward", "update"};
+static const char *const phase_names[LT_PHASES] = {"prepare", "forward", "backward", "update"};
 static const char *const role_names[] = {"parameter", "moment", "gradient", "buffer"};
 
 static void print_dims(const lt_graph *g, int32_t rank, const lt_dim *dim, lt_text *out) {

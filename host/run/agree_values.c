@@ -20,7 +20,7 @@ static bool is_own(const lt_node *n) {
 }
 
 static void name_value(const lt_graph *g, int32_t node, int32_t out, char *key, size_t size) {
-  static const char *const phase[LT_PHASES] = {"", "backward of ", "update of "};
+  static const char *const phase[LT_PHASES] = {"", "", "backward of ", "update of "};
   const lt_node *n = &g->node.at[node];
   int32_t number = 0;
   for (int32_t i = 0; i < node; i++) {

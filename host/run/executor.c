@@ -131,8 +131,10 @@ lt_status lt_executor_create(const lt_schedule *s, const lt_device *d, lt_comm *
   x->device = d;
   x->comm = comm;
   x->kernel = d->kernels[s->graph->real];
-  if (!x->kernel)
-    status = lt_fail(e, LT_USAGE, "device '%s' has no kernels for %s", d->name, lt_dtype_name(s->graph->real));
+  x->narrow = d->kernels[LT_BF16];
+  if (!x->kernel || (s->graph->narrow && !x->narrow))
+    status = lt_fail(e, LT_USAGE, "device '%s' has no kernels for %s", d->name,
+                     lt_dtype_name(x->kernel ? LT_BF16 : s->graph->real));
   if (!status && !allocate(x)) status = lt_fail_memory(e, (size_t)s->args_bytes, "an executor");
   for (int64_t g = 0; !status && g < s->group.n; g++) {
     const lt_group_plan *p = &s->group.at[g];
@@ -226,7 +228,10 @@ static void run_item(lt_executor *x, int32_t item) {
   const lt_item *it = &x->s->item.at[item];
   switch (it->kind) {
   case LT_ITEM_KERNEL:
-    if (!x->run[item].skip) x->kernel[lt_item_node(x, item)->op->kernel](x->args + it->args, NULL);
+    if (!x->run[item].skip) {
+      const lt_node *n = lt_item_node(x, item);
+      (n->narrow ? x->narrow : x->kernel)[n->op->kernel](x->args + it->args, NULL);
+    }
     if (x->run[item].decides && x->in.tape) lt_move_decisions(x, item);
     break;
   case LT_ITEM_LOAD: lt_load_array(x, item); break;

@@ -20,7 +20,7 @@ typedef struct lt_item_run { /* what an item needs beside the schedule's own */
 struct lt_executor {
   const lt_schedule *s;
   const lt_device *device;
-  const lt_kernel_fn *kernel;
+  const lt_kernel_fn *kernel, *narrow; /* of the graph's real type; of bf16, if it is narrow */
   lt_comm *comm;
   lt_arena arena;
   unsigned char *args;

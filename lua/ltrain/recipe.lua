@@ -135,7 +135,7 @@ local checkpoint = { "checkpoint", type = "any", default = {}, of = {
 
 schema.root = {
   { "seed", type = "integer", min = 0, default = 0, doc = "What everything random follows from." },
-  { "dtype", type = "string", choices = { "f32", "f64" }, default = "f32", doc = "What is computed in." },
+  { "dtype", type = "string", choices = { "f32", "f64", "bf16" }, default = "f32", doc = "What is computed in." },
   { "data", type = "table", required = true, class = "lt.recipe.data", fields = data, finish = finish_data,
     doc = "The texts." },
   { "model", type = "any", required = true, of = { { type = "made", by = { "lt.nn.decoder" } }, { type = "function" } },

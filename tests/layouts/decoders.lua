@@ -68,12 +68,12 @@ local function update(shard)
   return lt.check(lt.optim.adamw { lr = 0.01, eps = 1e-4, clip = 0.5, shard = shard }, "optim")
 end
 
--- Three steps on a layout: { mesh, ranks, order, place, shard, units, checkpoint, block }.
+-- Three steps on a layout: { mesh, ranks, order, place, shard, units, checkpoint, block, dtype }.
 -- → { loss, norm (by step), gradient (of step 1, by name), after (by name) }, memory, traffic
 function decoders.run(m, layout)
   local optim = update(layout.shard)
   local p = lt.program {
-    dtype = "f64", ranks = layout.ranks, mesh = layout.mesh, order = layout.order, place = layout.place,
+    dtype = layout.dtype or "f64", ranks = layout.ranks, mesh = layout.mesh, order = layout.order, place = layout.place,
     shard = layout.shard, units = layout.units, checkpoint = layout.checkpoint, block = layout.block or 1, seed = 5,
     tokens = most "tokens", sequences = most "sequences", length = most "longest",
     build = function(ctx)

@@ -72,6 +72,7 @@ const lt_op lt_op_attention = {
     .inputs = "q k v q_position q_document k_position k_document spans key_bias",
     .doc = "out, lse = attention of q, k, v, q_position, q_document, k_position, k_document[, spans[, key_bias]]: "
            "out [tokens, heads * head_dim], lse f64 [tokens, heads] the log-sum-exp of the visible scores",
+    .narrow = "nnnw>nw",
     .shape = shape,
     .rule = rule,
     .grad = grad,
@@ -149,6 +150,7 @@ const lt_op lt_op_attention_backward = {
     .n_attr = LT_ATTENTION_ATTRS,
     .inputs = "q k v q_position q_document k_position k_document spans key_bias out lse dout",
     .doc = "dq, dk, dv[, dkey_bias] = the gradients of attention from its inputs, out, lse, dout",
+    .narrow = "nnnwwwwwwnwn>w",
     .shape = backward_shape,
     .rule = backward_rule,
     .cost = backward_cost,

@@ -44,6 +44,8 @@ static bool check_heads(lt_graph *g, const lt_node *n, int v) {
   static const char *const whole[] = {"q does not hold whole heads", "k does not hold whole heads",
                                       "v does not hold whole heads"};
   if (!lt_want_that(g, n, dim > 0, "head_dim must be positive", "head_dim >= 1", (double)dim) ||
+      !lt_want_that(g, n, !g->narrow || dim <= LT_ATTENTION_NARROW_DIM, "heads this wide have no kernel for bf16",
+                    "head_dim <= 1024", (double)dim) ||
       !lt_want_that(g, n, window >= 0, "a window is a number of positions", "window >= 0", (double)window) ||
       !lt_want_that(g, n, block > 0, "a block is a number of rows", "block >= 1", (double)block) ||
       !lt_want_that(g, n, scale >= 0, "scale must not be negative", "scale >= 0", scale))

@@ -145,6 +145,9 @@ static void binary_fill(const lt_call *c, lt_binary_kind kind, lt_binary_args *p
   p->a = c->in[0].data;
   p->b = c->in[1].data;
   p->y = c->out[0].data;
+  p->wide_a = c->in[0].dtype != LT_BF16;
+  p->wide_b = c->in[1].dtype != LT_BF16;
+  p->wide_y = c->out[0].dtype != LT_BF16;
   lt_strides(&c->out[0], NULL, p->dim, ignored);
   lt_strides(&c->in[0], &c->out[0], NULL, p->stride_a);
   lt_strides(&c->in[1], &c->out[0], NULL, p->stride_b);
@@ -161,6 +164,7 @@ static void binary_cost(const lt_call *c, lt_cost *cost) { lt_cost_elementwise(c
       .min_in = 2,                                                                                                     \
       .max_in = 2,                                                                                                     \
       .doc = doc_,                                                                                                     \
+      .narrow = "e>s",                                                                                                 \
       .shape = binary_shape,                                                                                           \
       .rule = rule_,                                                                                                   \
       .grad = grad_,                                                                                                   \

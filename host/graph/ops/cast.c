@@ -3,7 +3,7 @@
 #include "graph/ops/shared.h"
 
 static const lt_attr_def attrs[] = {
-    {"dtype", LT_ATTR_TEXT, false, 0, "real", "real|f32|f64|i32|i64|u8", "the type of y"},
+    {"dtype", LT_ATTR_TEXT, false, 0, "real", "real|f32|f64|bf16|i32|i64|u8", "the type of y"},
 };
 
 static lt_dtype cast_to(const lt_graph *g, const lt_node *n) {

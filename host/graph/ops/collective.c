@@ -22,7 +22,7 @@ static int collective_shape(lt_graph *g, const lt_node *n, lt_value_info *out) {
   return 1;
 }
 
-#define COLLECTIVE_OP(op, attrs_, n_attrs, doc_)                                                                       \
+#define COLLECTIVE_OP(op, attrs_, n_attrs, narrow_, doc_)                                                              \
   const lt_op lt_op_##op = {                                                                                           \
       .name = #op,                                                                                                     \
       .kind = LT_OP_COLLECTIVE,                                                                                        \
@@ -32,12 +32,14 @@ static int collective_shape(lt_graph *g, const lt_node *n, lt_value_info *out) {
       .attr = attrs_,                                                                                                  \
       .n_attr = n_attrs,                                                                                               \
       .doc = doc_,                                                                                                     \
+      .narrow = narrow_,                                                                                               \
       .shape = collective_shape,                                                                                       \
   };
 
-COLLECTIVE_OP(all_reduce, NULL, 0, "partial to replicated: every rank receives the reduction")
-COLLECTIVE_OP(reduce_scatter, scatter_attrs, 1, "partial to sharded: every rank receives its part of the reduction")
-COLLECTIVE_OP(all_gather, gather_attrs, 1, "sharded to replicated: every rank receives all parts")
-COLLECTIVE_OP(all_to_all, exchange_attrs, 2, "sharded along one dimension to sharded along another")
-COLLECTIVE_OP(flat_scatter, NULL, 0, "partial to flat: every rank receives its range of the flattened reduction")
-COLLECTIVE_OP(flat_gather, NULL, 0, "flat to replicated: every rank receives all ranges")
+COLLECTIVE_OP(all_reduce, NULL, 0, NULL, "partial to replicated: every rank receives the reduction")
+COLLECTIVE_OP(reduce_scatter, scatter_attrs, 1, NULL,
+              "partial to sharded: every rank receives its part of the reduction")
+COLLECTIVE_OP(all_gather, gather_attrs, 1, "m>m", "sharded to replicated: every rank receives all parts")
+COLLECTIVE_OP(all_to_all, exchange_attrs, 2, "m>m", "sharded along one dimension to sharded along another")
+COLLECTIVE_OP(flat_scatter, NULL, 0, NULL, "partial to flat: every rank receives its range of the flattened reduction")
+COLLECTIVE_OP(flat_gather, NULL, 0, "m>m", "flat to replicated: every rank receives all ranges")

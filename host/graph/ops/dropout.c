@@ -64,6 +64,7 @@ const lt_op lt_op_dropout = {
     .inputs = "x ordinal",
     .doc = "y = x / (1 - p) with a share p of the elements of x [tokens, width] set to 0; ordinal i32 [tokens]: the "
            "token's place in the step table",
+    .narrow = "s>s",
     .shape = shape,
     .rule = rule,
     .grad = grad,

@@ -93,6 +93,7 @@ const lt_op lt_op_label_logits = {
     .doc = "lse, logit = of the logits x w^T the log-sum-exp of a row (f64) and the logit of its label: x [tokens, "
            "width], "
            "w [vocab, width], label i32 [tokens] (negative: none, a logit of 0); both [tokens]",
+    .narrow = "nnw>w",
     .shape = shape,
     .rule = rule,
     .grad = grad,
@@ -146,6 +147,7 @@ static void backward_fill(const lt_call *c, void *args) {
       .vocab = c->in[W].dim[0],
       .chunk = lt_attr_int(c->node, CHUNK),
       .first = c->in[W].first[0],
+      .wide_dx = c->out[0].dtype != LT_BF16,
   };
 }
 
@@ -159,6 +161,7 @@ const lt_op lt_op_label_logits_backward = {
     .n_attr = LT_ATTR_COUNT(attrs),
     .inputs = "x w label lse dlse dlogit",
     .doc = "dx, dw = the gradients of label_logits from its inputs, lse, dlse, dlogit",
+    .narrow = "nnw>ew",
     .shape = backward_shape,
     .rule = backward_rule,
     .cost = backward_cost,

@@ -81,6 +81,7 @@ const lt_op lt_op_layernorm = {
     .inputs = "x weight bias",
     .doc =
         "y, mean, rstd = (x - mean) * rstd * weight + bias, with rstd = 1/sqrt(variance + eps) over the last dimension",
+    .narrow = "w>nw",
     .shape = shape,
     .rule = rule,
     .grad = grad,
@@ -149,6 +150,7 @@ const lt_op lt_op_layernorm_backward = {
     .max_in = 5,
     .inputs = "x weight mean rstd dy",
     .doc = "dx, dweight, dbias = the gradients of layernorm from x, weight, mean, rstd, dy",
+    .narrow = "wwwwn>w",
     .shape = backward_shape,
     .rule = backward_rule,
     .cost = backward_cost,

@@ -84,6 +84,7 @@ static void matmul_fill(const lt_call *c, void *args) {
   p->stride_b = p->k * p->n;
   p->stride_c = p->m * p->n;
   p->alpha = 1;
+  p->narrow_c = y->dtype == LT_BF16;
 }
 
 static void matmul_cost(const lt_call *c, lt_cost *cost) {
@@ -100,6 +101,7 @@ const lt_op lt_op_matmul = {
     .attr = attrs,
     .n_attr = LT_ATTR_COUNT(attrs),
     .doc = "y = op(a) op(b): matrix product of [m, k] and [k, n], or of [batch, m, k] and [batch, k, n]",
+    .narrow = "nn>e",
     .shape = matmul_shape,
     .rule = matmul_rule,
     .grad = matmul_grad,

@@ -63,6 +63,7 @@ const lt_op lt_op_permute = {
     .attr = attrs,
     .n_attr = LT_ATTR_COUNT(attrs),
     .doc = "y = x with its dimensions in another order: permute(x, { d0 = 1, d1 = 0 }) transposes",
+    .narrow = "m>m",
     .shape = permute_shape,
     .rule = permute_rule,
     .grad = permute_grad,

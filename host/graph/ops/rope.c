@@ -86,6 +86,7 @@ static void fill(const lt_call *c, void *args) {
       .factor = lt_attr_float(c->node, FACTOR),
       .original_length = lt_attr_float(c->node, ORIGINAL_LENGTH),
       .inverse = lt_attr_int(c->node, INVERSE) != 0,
+      .wide_x = c->in[X].dtype != LT_BF16,
   };
 }
 
@@ -99,6 +100,7 @@ const lt_op lt_op_rope = {
     .n_attr = LT_ATTR_COUNT(attrs),
     .inputs = "x position",
     .doc = "y = every head of x [tokens, heads * head_dim] turned by its token's position (i32 [tokens])",
+    .narrow = "e>n",
     .shape = shape,
     .rule = rule,
     .grad = grad,

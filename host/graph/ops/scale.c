@@ -48,6 +48,7 @@ const lt_op lt_op_scale = {
     .attr = attrs,
     .n_attr = LT_ATTR_COUNT(attrs),
     .doc = "y = alpha x + beta",
+    .narrow = "s>s",
     .shape = scale_shape,
     .rule = scale_rule,
     .grad = scale_grad,

@@ -63,7 +63,7 @@ static void unary_fill(const lt_call *c, lt_unary_kind kind, lt_unary_args *p) {
 static void unary_cost(const lt_call *c, lt_cost *cost) { lt_cost_elementwise(c, cost, 1); }
 static void transcendental_cost(const lt_call *c, lt_cost *cost) { lt_cost_elementwise(c, cost, 20); }
 
-#define UNARY_OP(op, KIND, rule_, grad_, cost_, doc_)                                                                  \
+#define UNARY_OP(op, KIND, rule_, grad_, cost_, narrow_, doc_)                                                         \
   static void op##_fill(const lt_call *c, void *args) { unary_fill(c, LT_UNARY_##KIND, args); }                        \
   const lt_op lt_op_##op = {                                                                                           \
       .name = #op,                                                                                                     \
@@ -72,6 +72,7 @@ static void transcendental_cost(const lt_call *c, lt_cost *cost) { lt_cost_eleme
       .min_in = 1,                                                                                                     \
       .max_in = 1,                                                                                                     \
       .doc = doc_,                                                                                                     \
+      .narrow = narrow_,                                                                                               \
       .shape = unary_shape,                                                                                            \
       .rule = rule_,                                                                                                   \
       .grad = grad_,                                                                                                   \
@@ -81,16 +82,16 @@ static void transcendental_cost(const lt_call *c, lt_cost *cost) { lt_cost_eleme
       .fill = op##_fill,                                                                                               \
   };
 
-UNARY_OP(neg, NEG, neg_rule, neg_grad, unary_cost, "y = -x")
-UNARY_OP(abs, ABS, lt_rule_same, abs_grad, unary_cost, "y = |x|")
-UNARY_OP(square, SQUARE, lt_rule_same, square_grad, unary_cost, "y = x^2")
-UNARY_OP(sqrt, SQRT, lt_rule_same, sqrt_grad, unary_cost, "y = the square root of x")
-UNARY_OP(rsqrt, RSQRT, lt_rule_same, rsqrt_grad, unary_cost, "y = 1 / the square root of x")
-UNARY_OP(reciprocal, RECIPROCAL, lt_rule_same, reciprocal_grad, unary_cost, "y = 1 / x")
-UNARY_OP(exp, EXP, lt_rule_same, exp_grad, transcendental_cost, "y = e^x")
-UNARY_OP(log, LOG, lt_rule_same, log_grad, transcendental_cost, "y = the natural logarithm of x")
-UNARY_OP(tanh, TANH, lt_rule_same, tanh_grad, transcendental_cost, "y = tanh(x)")
-UNARY_OP(sigmoid, SIGMOID, lt_rule_same, sigmoid_grad, transcendental_cost, "y = 1 / (1 + e^-x)")
-UNARY_OP(silu, SILU, lt_rule_same, silu_grad, transcendental_cost, "y = x / (1 + e^-x)")
-UNARY_OP(relu, RELU, lt_rule_same, relu_grad, unary_cost, "y = the larger of x and 0; the gradient at 0 is 0")
-UNARY_OP(sign, SIGN, lt_rule_same, lt_grad_zero, unary_cost, "y = -1, 0 or 1; no gradient flows back")
+UNARY_OP(neg, NEG, neg_rule, neg_grad, unary_cost, "s>s", "y = -x")
+UNARY_OP(abs, ABS, lt_rule_same, abs_grad, unary_cost, "s>s", "y = |x|")
+UNARY_OP(square, SQUARE, lt_rule_same, square_grad, unary_cost, NULL, "y = x^2")
+UNARY_OP(sqrt, SQRT, lt_rule_same, sqrt_grad, unary_cost, NULL, "y = the square root of x")
+UNARY_OP(rsqrt, RSQRT, lt_rule_same, rsqrt_grad, unary_cost, NULL, "y = 1 / the square root of x")
+UNARY_OP(reciprocal, RECIPROCAL, lt_rule_same, reciprocal_grad, unary_cost, NULL, "y = 1 / x")
+UNARY_OP(exp, EXP, lt_rule_same, exp_grad, transcendental_cost, NULL, "y = e^x")
+UNARY_OP(log, LOG, lt_rule_same, log_grad, transcendental_cost, NULL, "y = the natural logarithm of x")
+UNARY_OP(tanh, TANH, lt_rule_same, tanh_grad, transcendental_cost, "s>s", "y = tanh(x)")
+UNARY_OP(sigmoid, SIGMOID, lt_rule_same, sigmoid_grad, transcendental_cost, "s>s", "y = 1 / (1 + e^-x)")
+UNARY_OP(silu, SILU, lt_rule_same, silu_grad, transcendental_cost, "s>s", "y = x / (1 + e^-x)")
+UNARY_OP(relu, RELU, lt_rule_same, relu_grad, unary_cost, "s>s", "y = the larger of x and 0; the gradient at 0 is 0")
+UNARY_OP(sign, SIGN, lt_rule_same, lt_grad_zero, unary_cost, "s>s", "y = -1, 0 or 1; no gradient flows back")
