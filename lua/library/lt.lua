@@ -149,7 +149,7 @@ function lt.optim.adamw(fields) end
 ---What a recipe returns.
 ---@class lt.recipe
 ---@field seed? integer What everything random follows from. Default: 0.
----@field dtype? "f32"|"f64" What is computed in. Default: "f32".
+---@field dtype? "f32"|"f64"|"bf16" What is computed in. Default: "f32".
 ---@field data lt.recipe.data The texts.
 ---@field model lt.nn.decoder|function A model, or function(ctx) that returns its loss.
 ---@field optim lt.optim.adamw The optimizer.

@@ -85,7 +85,7 @@ static void check_cast(void) {
   CHECK(din != LT_NONE && e->g->value.at[din].dtype == LT_F64);
   lt_attr wrong[] = {{.s = "f16"}};
   lt_emit_1(e->g, &lt_op_cast, x, wrong);
-  CHECK_STR(e->g->error.expected, "one of real|f32|f64|i32|i64|u8");
+  CHECK_STR(e->g->error.expected, "one of real|f32|f64|bf16|i32|i64|u8");
   CHECK_STR(e->g->error.got, "f16");
   eager_check_failed(e, "cast.dtype has no such value");
   eager_free(e);
