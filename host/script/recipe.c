@@ -189,7 +189,7 @@ static void read_faults(lua_State *L, lt_error *e) {
   lt_error_rest(e, n - told);
 }
 
-/* loader.open(path, args, sets) → settings, faults */
+/* loader.open(path, args, sets, text or nil) → settings, faults */
 static int open_recipe(lua_State *L) {
   open_call *c = lua_touserdata(L, 1);
   lua_getglobal(L, "require");
@@ -201,7 +201,8 @@ static int open_recipe(lua_State *L) {
   lua_pushstring(L, c->from->path);
   push_words(L, c->from->arg, c->from->n_arg);
   push_words(L, c->from->set, c->from->n_set);
-  lua_call(L, 3, 2);
+  lua_pushstring(L, c->from->text); /* NULL is nil */
+  lua_call(L, 4, 2);
   read_faults(L, &c->faults);
   lua_pop(L, 1);
   lua_setfield(L, LUA_REGISTRYINDEX, SETTINGS);

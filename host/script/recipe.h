@@ -10,6 +10,7 @@ typedef struct lt_recipe lt_recipe;
 
 typedef struct lt_recipe_source {
   const char *path;
+  const char *text; /* the recipe itself, `path` its name; NULL: what the file holds */
   const char *const *arg; /* [n_arg] "name=value", for lt.arg */
   int n_arg;
   const char *const *set; /* [n_set] "a.b=c" */

@@ -84,11 +84,15 @@ static bool push_file(lua_State *L, const char *path) {
   return true;
 }
 
-/* load_module(path, environment) → the chunk and its text, or nothing when there is no such file. Text only. */
+/* load_module(path, environment [, text]) → the chunk and its text (of the file unless it is given), or nothing when there
+** is no such file. No bytecode. */
 static int load_module(lua_State *L) {
   const char *path = luaL_checkstring(L, 1);
   luaL_checktype(L, 2, LUA_TTABLE);
-  if (!push_file(L, path)) return 0;
+  if (lua_isstring(L, 3))
+    lua_settop(L, 3);
+  else if (!push_file(L, path))
+    return 0;
   size_t n;
   const char *s = lua_tolstring(L, -1, &n), *code = s;
   if (n && s[0] == '#') /* a first line for the shell; its end stays, so that lines keep their numbers */

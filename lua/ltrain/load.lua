@@ -33,10 +33,10 @@ local function in_order(faults)
   return faults
 end
 
--- open(path, { "name=value" }, { "a.b=c" }) → settings, all faults
-function load.open(path, args, sets)
+-- open(path, { "name=value" }, { "a.b=c" }, text of the recipe, if it is no file) → settings, all faults
+function load.open(path, args, sets, text)
   arguments.given(args)
-  local chunk, source = walls.load_module(path, environment)
+  local chunk, source = walls.load_module(path, environment, text)
   if not chunk then
     return {}, { { what = "there is no recipe of this name", where = path, code = USAGE } }
   end
