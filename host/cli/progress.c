@@ -2,6 +2,7 @@
 ** A terminal's line is written over ten times a second at most; a pipe or a file gets a line every few seconds, so that
 ** a log of a day is not longer than its metrics. */
 #include "cli/progress.h"
+#include "core/text.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -55,7 +56,7 @@ static void show(cli_progress *p, const char *line) {
   p->open = p->terminal;
 }
 
-void cli_progress_step(cli_progress *p, const lt_step_stats *s, bool always) {
+void cli_progress_step(cli_progress *p, const lt_run_stats *s, bool always) {
   if (p->quiet) return;
   p->speed = p->speed > 0 ? p->speed + SMOOTH * (s->seconds - p->speed) : s->seconds;
   double t = now();

@@ -3,7 +3,6 @@
 #define LT_CLI_PROGRESS_H
 
 #include "core/log.h"
-#include "run/trainer.h"
 
 typedef struct cli_progress {
   bool quiet; /* another rank speaks */
@@ -16,7 +15,7 @@ typedef struct cli_progress {
 
 void cli_progress_begin(cli_progress *p, int64_t steps, bool quiet);
 /* A step has ended. Shown at once where `always`, else when enough time has gone by. */
-void cli_progress_step(cli_progress *p, const lt_step_stats *s, bool always);
+void cli_progress_step(cli_progress *p, const lt_run_stats *s, bool always);
 /* A line of its own that stays. */
 void cli_progress_say(cli_progress *p, const char *fmt, ...) LT_PRINTF(2, 3);
 /* Close the line, if one is open. */

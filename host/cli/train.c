@@ -38,15 +38,12 @@ static bool is_interrupted(void *context) {
 
 /* ---- What is said of it ---- */
 
-static void on_step(void *context, const lt_step_stats *s, bool last) {
+static void on_event(void *context, const lt_event *v) {
   training *t = context;
-  cli_progress_step(&t->progress, s, last);
-}
-
-static void on_evaluated(void *context, int64_t step, double loss, int64_t tokens) {
-  training *t = context;
-  cli_progress_say(&t->progress, "step %lld  held-out loss %.4f over %lld tokens", (long long)step, lt_text_nan(loss),
-                   (long long)tokens);
+  if (v->kind == LT_EVENT_STEP) cli_progress_step(&t->progress, v->stats, v->last);
+  if (v->kind == LT_EVENT_EVALUATED)
+    cli_progress_say(&t->progress, "step %lld  held-out loss %.4f over %lld tokens", (long long)v->step,
+                     lt_text_nan(v->loss), (long long)v->tokens);
 }
 
 static void on_log(void *context, lt_log_level level, const char *message) {
@@ -59,7 +56,7 @@ static void announce(training *t) {
   const lt_corpus *c = lt_run_corpus(t->run);
   const lt_recipe_settings *s = lt_recipe_get(lt_run_recipe(t->run));
   char memory[24], train[24], eval[24];
-  cli_progress_say(&t->progress, "run     %s", lt_run_folder(t->run));
+  cli_progress_say(&t->progress, "run     %s", lt_run_path(t->run));
   cli_progress_say(&t->progress, "model   %lld parameters, %s", (long long)lt_graph_parameters(p->graph),
                    lt_dtype_name(s->real));
   cli_progress_say(&t->progress, "text    %lld documents, %s; held out %lld, %s",
@@ -86,14 +83,13 @@ static void announce(training *t) {
 static lt_status load(training *t, lt_error *e) {
   const cli_options *o = t->o;
   const int64_t also[] = {o->resume};
-  const lt_run_from from = {
-      .recipe = cli_recipe_source(o),
-      .ranks = o->ranks,
-      .steps = o->steps,
-      .world = o->world,
-      .met = &t->o->met,
-      .command = lt_hash_bytes(LT_HASH_START, also, sizeof also),
-      .watch = {.step = on_step, .evaluated = on_evaluated, .stop = is_interrupted, .context = t, .log = {on_log, t}}};
+  const lt_run_from from = {.recipe = cli_recipe_source(o),
+                            .ranks = o->ranks,
+                            .steps = o->steps,
+                            .world = o->world,
+                            .met = &t->o->met,
+                            .command = lt_hash_bytes(LT_HASH_START, also, sizeof also),
+                            .watch = {.event = on_event, .stop = is_interrupted, .context = t, .log = {on_log, t}}};
   cli_progress_begin(&t->progress, 0, lt_world_rank(o->world) > 0);
   lt_status st = lt_run_load(&from, &t->run, e);
   if (st == LT_OK) t->progress.steps = lt_run_steps(t->run);
@@ -124,6 +120,6 @@ lt_status cli_train(cli_options *o, lt_error *e) {
     st = lt_run_train(t.run, e);
   }
   cli_progress_end(&t.progress);
-  lt_run_free(t.run);
+  lt_run_close(t.run);
   return st;
 }

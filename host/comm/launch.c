@@ -1,6 +1,7 @@
 /* launch.c: was this process started as one of many, and the door to MPI.
 ** The backend is a module of its own, opened only when it is needed: one rank never loads MPI, nor does it need it.
-** The module lies beside the program or beside this library, or where the build left it. */
+** The module lies beside the program or beside this library, or in ltrain/ of its installation, or where the build
+** left it. */
 #define _GNU_SOURCE /* dladdr */
 #include "comm/module.h"
 
@@ -10,8 +11,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#ifndef LT_MODULE_DIR
-#define LT_MODULE_DIR "."
+#ifndef LT_MODULE_DIR /* the build says where it is */
+#define LT_MODULE_DIR      "."
+#define LT_MODULE_FROM_BIN "."
 #endif
 
 bool lt_comm_launched(void) {
@@ -31,12 +33,12 @@ bool lt_comm_launched(void) {
 
 #ifdef LT_HAVE_MPI
 
-/* The module in the folder of `path`; NULL: not there, or it does not load (dlerror says why). */
-static void *open_beside(const char *path) {
-  char file[1200];
+/* The module in the folder of `path`, or `below` that; NULL: not there, or it does not load (dlerror says why). */
+static void *open_beside(const char *path, const char *below) {
+  char file[1400];
   const char *slash = strrchr(path, '/');
   int folder = slash ? (int)(slash - path) : 1;
-  snprintf(file, sizeof file, "%.*s/" LT_MPI_MODULE, folder, slash ? path : ".");
+  snprintf(file, sizeof file, "%.*s/%s/" LT_MPI_MODULE, folder, slash ? path : ".", below);
   /* Global: Open MPI's own plugins look for its symbols. */
   return access(file, R_OK) == 0 ? dlopen(file, RTLD_NOW | RTLD_GLOBAL) : NULL;
 }
@@ -45,9 +47,13 @@ static void *open_module(void) {
   char exe[1024];
   ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
   exe[n > 0 ? n : 0] = '\0';
-  void *m = open_beside(exe);
+  void *m = open_beside(exe, ".");
   Dl_info here;
-  if (!m && dladdr(LT_MPI_MODULE, &here) && here.dli_fname) m = open_beside(here.dli_fname);
+  if (!m) m = open_beside(exe, LT_MODULE_FROM_BIN);
+  if (!m && dladdr(LT_MPI_MODULE, &here) && here.dli_fname) {
+    m = open_beside(here.dli_fname, ".");
+    if (!m) m = open_beside(here.dli_fname, "ltrain");
+  }
   return m ? m : dlopen(LT_MODULE_DIR "/" LT_MPI_MODULE, RTLD_NOW | RTLD_GLOBAL);
 }
 

@@ -3,14 +3,10 @@
 #ifndef LT_CORE_DTYPE_H
 #define LT_CORE_DTYPE_H
 
+#include "ltrain.h" /* lt_dtype */
+
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
-typedef enum lt_dtype { LT_F32, LT_F64, LT_BF16, LT_I32, LT_I64, LT_U8, LT_DTYPE_COUNT } lt_dtype;
-
-size_t lt_dtype_bytes(lt_dtype t);     /* bytes of one element */
-const char *lt_dtype_name(lt_dtype t); /* "f32", "f64", "bf16", "i32", "i64", "u8" */
 bool lt_dtype_find(const char *name, lt_dtype *out);
 bool lt_dtype_is_float(lt_dtype t);
 

@@ -4,8 +4,6 @@
 
 #include "core/error.h"
 
-typedef enum lt_log_level { LT_LOG_DEBUG, LT_LOG_INFO, LT_LOG_WARN } lt_log_level;
-
 typedef void (*lt_log_fn)(void *context, lt_log_level level, const char *message);
 
 typedef struct lt_log {

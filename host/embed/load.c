@@ -26,8 +26,12 @@ static void free_words(const char *const *list) {
 
 static lt_status copy_source(lt_run *r, const lt_recipe_source *from, lt_error *e) {
   r->from.seconds = from->seconds;
+  r->from.fed = r->fed;
   r->from.path = strdup(from->path);
-  if (!r->from.path) return lt_fail_memory(e, 64, "a file name");
+  r->text = from->text ? strdup(from->text) : NULL;
+  r->from.text = r->text;
+  if (!r->from.path || (from->text && !r->text)) return lt_fail_memory(e, 64, "the recipe");
+  r->bytes = r->text ? strlen(r->text) : 0;
   lt_status st = copy_words(from->arg, from->n_arg, &r->from.arg, e);
   if (st == LT_OK) st = copy_words(from->set, from->n_set, &r->from.set, e);
   r->from.n_arg = from->n_arg;
@@ -75,11 +79,11 @@ static lt_status compile(lt_run *r, const lt_run_from *from, lt_error *e) {
   if (st != LT_OK) return st;
   r->s = lt_recipe_get(r->recipe);
   r->steps = from->steps >= 0 ? from->steps : r->s->steps;
-  st = lt_durable_read(r->from.path, &r->text, &r->bytes, e);
-  if (st == LT_OK) st = open_corpus(r, e);
+  if (!r->text) st = lt_durable_read(r->from.path, &r->text, &r->bytes, e);
+  if (st == LT_OK && !r->fed) st = open_corpus(r, e);
   r->plan = (lt_recipe_plan){r->recipe, r->ranks, r->world ? lt_world_rank(r->world) : -1};
   if (st == LT_OK) st = lt_recipe_programs(&r->plan, &r->programs, e);
-  if (st == LT_OK && lt_corpus_documents(r->corpus, LT_CORPUS_EVAL) > 0)
+  if (st == LT_OK && (r->fed || lt_corpus_documents(r->corpus, LT_CORPUS_EVAL) > 0))
     st = lt_recipe_evaluation(&r->plan, &r->eval, e);
   return st;
 }
@@ -118,13 +122,13 @@ static lt_status agree(lt_run *r, const lt_run_from *from, lt_error *e) {
       {"the arguments", hash_list(hash_list(h, r->from.arg, r->from.n_arg), r->from.set, r->from.n_set)},
       {"the settings", lt_hash_text(h, settings.s ? settings.s : "")},
       {"the options of the command", lt_hash_bytes(h, command, sizeof command)},
-      {"the text to learn from", lt_corpus_hash(r->corpus)},
+      {"the text to learn from", r->corpus ? lt_corpus_hash(r->corpus) : 0},
       {"the graph", lt_hash_bytes(h, graphs, sizeof graphs)},
       {"the plan", lt_hash_bytes(h, plans, sizeof plans)},
   };
   if (st == LT_OK) {
     st = lt_world_agree(r->world, what, (int32_t)(sizeof what / sizeof what[0]), NULL, e);
-    if (r->met) *r->met = st != LT_OK;
+    *r->met = st != LT_OK;
   }
   lt_text_free(&settings);
   return st;
@@ -139,10 +143,11 @@ lt_status lt_run_load(const lt_run_from *from, lt_run **out, lt_error *e) {
   if (st == LT_OK) {
     *r = (lt_run){.world = from->world,
                   .ranks = from->ranks,
-                  .met = from->met,
+                  .fed = from->fed,
                   .watch = from->watch,
                   .saved = -1,
                   .folder = {.lock = -1}};
+    r->met = from->met ? from->met : &r->met_here;
     st = compile(r, from, &own);
   }
   st = lt_world_meet(from->world, st, from->met ? from->met : &met, &own);
@@ -150,7 +155,7 @@ lt_status lt_run_load(const lt_run_from *from, lt_run **out, lt_error *e) {
   if (st == LT_OK)
     *out = r;
   else
-    lt_run_free(r);
+    lt_run_close(r);
   if (st != LT_OK && e) *e = own;
   return st;
 }
@@ -165,6 +170,7 @@ lt_status lt_run_start(lt_run *r, lt_error *e) {
   const lt_trainer_options o = {.device = lt_device_cpu(),
                                 .seed = s->seed,
                                 .corpus = r->corpus,
+                                .fed = r->fed,
                                 .stretch = s->stretch,
                                 .tokens = s->tokens,
                                 .length = length,
@@ -181,7 +187,7 @@ lt_status lt_run_start(lt_run *r, lt_error *e) {
   return st;
 }
 
-void lt_run_free(lt_run *r) {
+void lt_run_close(lt_run *r) {
   if (!r) return;
   lt_metrics_close(r->metrics);
   lt_trainer_free(r->trainer);
@@ -193,7 +199,14 @@ void lt_run_free(lt_run *r) {
   free((void *)(uintptr_t)r->from.path);
   free_words(r->from.arg);
   free_words(r->from.set);
+  for (int64_t i = 0; i < r->held.n; i++) free(r->held.at[i].name);
+  lt_vec_free(&r->held);
+  lt_text_free(&r->line);
   free(r->text);
+  if (r->joined) {
+    lt_world_free(r->world);
+    lt_comm_free(r->joined);
+  }
   free(r);
 }
 
@@ -201,8 +214,8 @@ void lt_run_free(lt_run *r) {
 
 lt_recipe *lt_run_recipe(const lt_run *r) { return r->recipe; }
 const lt_corpus *lt_run_corpus(const lt_run *r) { return r->corpus; }
-const char *lt_run_folder(const lt_run *r) { return r->folder.path; }
 int64_t lt_run_steps(const lt_run *r) { return r->steps; }
+const char *lt_run_path(const lt_run *r) { return r->folder.path; }
 
 const lt_programs *lt_run_programs(const lt_run *r) {
   return r->trainer ? lt_trainer_programs(r->trainer) : r->programs;

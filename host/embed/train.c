@@ -3,13 +3,27 @@
 ** before it. So a save comes first and its evaluation after it, and a resumed run writes the same lines. */
 #include "embed/inside.h"
 
+#include "store/json.h"
 #include "store/save.h"
 
+#include <math.h>
+
+/* ---- Events ---- */
+
+static void tell(lt_run *r, lt_event *v) {
+  v->size = sizeof *v;
+  v->version = LT_STRUCT_VERSION;
+  v->steps = r->steps;
+  if (r->watch.event) r->watch.event(r->watch.context, v);
+}
+
+/* ---- A step ---- */
+
 /* A diagnosis that fails is said and never ends a run; a lost peer does, whatever it was lost in. */
-static lt_status evaluate(lt_run *r, lt_tree *record, bool *ok, lt_error *e) {
+static lt_status evaluate(lt_run *r, lt_run_stats *stats, lt_error *e) {
+  lt_error own = {0};
   double loss = 0;
   int64_t tokens = 0;
-  lt_error own = {0};
   if (!lt_trainer_can_evaluate(r->trainer)) return LT_OK;
   lt_status st = lt_trainer_evaluate(r->trainer, &loss, &tokens, &own);
   if (st == LT_COMM) {
@@ -20,82 +34,116 @@ static lt_status evaluate(lt_run *r, lt_tree *record, bool *ok, lt_error *e) {
     lt_log_write(&r->watch.log, LT_LOG_WARN, "%s", own.what);
     return LT_OK;
   }
-  if (r->watch.evaluated) r->watch.evaluated(r->watch.context, lt_trainer_next(r->trainer), loss, tokens);
-  *ok = *ok && lt_tree_set(record, "eval_loss", lt_tree_number(loss)) &&
-        lt_tree_set(record, "eval_tokens", lt_tree_number((double)tokens));
+  stats->evaluated = 1;
+  stats->eval_loss = loss;
+  stats->eval_tokens = tokens;
+  tell(r, &(lt_event){.kind = LT_EVENT_EVALUATED, .step = lt_trainer_next(r->trainer), .loss = loss, .tokens = tokens});
   return LT_OK;
 }
 
-static bool put_stats(lt_tree *record, const lt_step_stats *s) {
-  return lt_tree_set(record, "loss", lt_tree_number(s->loss)) &&
-         lt_tree_set(record, "tokens", lt_tree_number((double)s->tokens)) &&
-         lt_tree_set(record, "tokens_per_s", lt_tree_number(s->seconds > 0 ? (double)s->tokens / s->seconds : 0)) &&
-         lt_tree_set(record, "grad_norm", lt_tree_number(s->grad_norm)) &&
-         lt_tree_set(record, "lr", lt_tree_number(s->lr)) &&
-         lt_tree_set(record, "memory", lt_tree_number((double)s->memory)) &&
-         (s->applied || lt_tree_set(record, "applied", lt_tree_boolean(false)));
+/* The line of a step, or of the parameters after the last one, which have no step of their own. */
+static lt_tree *record_of(const lt_run_stats *s, bool step) {
+  lt_tree *r = lt_tree_table();
+  bool ok = r && lt_tree_set(r, "step", lt_tree_number((double)s->step));
+  if (s->evaluated)
+    ok = ok && lt_tree_set(r, "eval_loss", lt_tree_number(s->eval_loss)) &&
+         lt_tree_set(r, "eval_tokens", lt_tree_number((double)s->eval_tokens));
+  if (step)
+    ok = ok && lt_tree_set(r, "loss", lt_tree_number(s->loss)) &&
+         lt_tree_set(r, "tokens", lt_tree_number((double)s->tokens)) &&
+         lt_tree_set(r, "tokens_per_s", lt_tree_number(s->seconds > 0 ? (double)s->tokens / s->seconds : 0)) &&
+         lt_tree_set(r, "grad_norm", lt_tree_number(s->grad_norm)) && lt_tree_set(r, "lr", lt_tree_number(s->lr)) &&
+         lt_tree_set(r, "memory", lt_tree_number((double)s->memory)) &&
+         (s->applied || lt_tree_set(r, "applied", lt_tree_boolean(false)));
+  if (ok) return r;
+  lt_tree_free(r);
+  return NULL;
 }
 
-static lt_status write_record(lt_run *r, lt_tree *record, bool ok, lt_error *e) {
-  lt_status st = ok ? LT_OK : lt_fail_memory(e, sizeof *record, "a line of metrics");
+static lt_status write_record(lt_run *r, lt_run_stats *stats, bool step, lt_error *e) {
+  lt_tree *record = record_of(stats, step);
+  lt_text_free(&r->line);
+  lt_status st = record ? LT_OK : lt_fail_memory(e, sizeof *stats, "a line of metrics");
+  if (st == LT_OK) st = lt_json_print_line(record, &r->line, e);
   if (st == LT_OK && r->metrics) st = lt_metrics_append(r->metrics, record, e);
+  stats->line = r->line.s;
   lt_tree_free(record);
   return st;
 }
 
 static bool is_due(int64_t step, int64_t every) { return every > 0 && step > 0 && step % every == 0; }
 
-static lt_status step(lt_run *r, lt_error *e) {
-  int64_t number = lt_trainer_next(r->trainer);
+static void put_stats(lt_run_stats *to, const lt_step_stats *s) {
+  to->loss = s->loss;
+  to->count = s->count;
+  to->tokens = s->tokens;
+  to->seconds = s->seconds;
+  to->grad_norm = s->grad_norm;
+  to->lr = s->lr;
+  to->memory = s->memory;
+  to->applied = s->applied;
+}
+
+lt_status lt_run_advance(lt_run *r, lt_run_stats *out, lt_error *e) {
   lt_step_stats stats;
   double lr = 0;
-  lt_tree *record = lt_tree_table();
-  bool ok = record && lt_tree_set(record, "step", lt_tree_number((double)number));
-  lt_status st = is_due(number, r->s->eval_every) ? evaluate(r, record, &ok, e) : LT_OK;
+  int64_t number = lt_trainer_next(r->trainer);
+  *out = (lt_run_stats){.size = sizeof *out, .version = LT_STRUCT_VERSION, .step = number, .eval_loss = NAN};
+  lt_status st = is_due(number, r->s->eval_every) ? evaluate(r, out, e) : LT_OK;
   if (st == LT_OK) st = lt_recipe_lr(r->recipe, number, &lr, e);
+  if (st == LT_OK) st = lt_run_hold(r, &lr, e);
   if (st == LT_OK) st = lt_trainer_step(r->trainer, lr, &stats, e);
-  if (st != LT_OK) {
-    lt_tree_free(record);
-    return st;
-  }
-  st = write_record(r, record, ok && put_stats(record, &stats), e);
-  if (r->watch.step) r->watch.step(r->watch.context, &stats, number + 1 == r->steps);
+  if (st != LT_OK) return st;
+  put_stats(out, &stats);
+  st = write_record(r, out, true, e);
+  tell(r, &(lt_event){.kind = LT_EVENT_STEP, .last = number + 1 == r->steps, .step = number, .stats = out});
   return st;
 }
+
+/* ---- Saves ---- */
 
 /* The lines up to it are on the disk before the save is: it never speaks of steps that the metrics do not have. */
-static lt_status save(lt_run *r, lt_error *e) {
-  if (!r->entered || r->saved == lt_trainer_next(r->trainer)) return LT_OK;
+lt_status lt_run_keep(lt_run *r, const char *saves, lt_error *e) {
+  int64_t next = lt_trainer_next(r->trainer);
   lt_status st = r->metrics ? lt_metrics_sync(r->metrics, e) : LT_OK;
-  if (st == LT_OK) st = lt_trainer_save(r->trainer, r->folder.saves, NULL, e);
-  if (st == LT_OK && r->folder.saves) st = lt_save_prune(r->folder.saves, r->s->save_keep, e);
-  if (st == LT_OK) r->saved = lt_trainer_next(r->trainer);
-  return st;
+  if (st == LT_OK) st = lt_trainer_save(r->trainer, saves ? saves : r->folder.saves, NULL, e);
+  if (st == LT_OK && !saves && r->folder.saves) st = lt_save_prune(r->folder.saves, r->s->save_keep, e);
+  if (st != LT_OK) return st;
+  if (!saves) r->saved = next;
+  tell(r, &(lt_event){.kind = LT_EVENT_SAVED, .step = next});
+  return LT_OK;
 }
 
-/* The parameters after the last step have no step of their own: a line without one speaks of them. */
+static lt_status save(lt_run *r, lt_error *e) {
+  return r->entered && r->saved != lt_trainer_next(r->trainer) ? lt_run_keep(r, NULL, e) : LT_OK;
+}
+
+/* ---- All of them ---- */
+
 static lt_status finish(lt_run *r, lt_error *e) {
   int64_t next = lt_trainer_next(r->trainer);
   bool written = r->metrics && lt_metrics_last(r->metrics) >= next;
+  lt_run_stats last = {.step = next};
   lt_status st = lt_world_any(r->world, written, &written, e);
-  if (st != LT_OK || !lt_trainer_can_evaluate(r->trainer) || written) return st;
-  lt_tree *record = lt_tree_table();
-  bool ok = record && lt_tree_set(record, "step", lt_tree_number((double)next));
-  st = evaluate(r, record, &ok, e);
-  if (st == LT_OK && (!ok || lt_tree_get(record, "eval_loss"))) return write_record(r, record, ok, e);
-  lt_tree_free(record);
-  return st;
+  if (st != LT_OK || written) return st;
+  st = evaluate(r, &last, e);
+  return st == LT_OK && last.evaluated ? write_record(r, &last, false, e) : st;
 }
 
-static bool told_to_stop(const lt_run *r) { return r->watch.stop && r->watch.stop(r->watch.context); }
+/* A word that came once is taken: what is trained after it does not end at once. */
+static bool told_to_stop(lt_run *r) {
+  return atomic_exchange(&r->stop, 0) || (r->watch.stop && r->watch.stop(r->watch.context));
+}
 
 static lt_status interrupted(lt_run *r, lt_error *e) {
-  lt_fail(e, LT_INTERRUPTED, "interrupted: step %lld is saved", (long long)r->saved);
+  int64_t next = lt_trainer_next(r->trainer);
+  lt_fail(e, LT_INTERRUPTED, r->entered ? "interrupted: step %lld is saved" : "interrupted before step %lld",
+          (long long)next);
   if (r->folder.path) {
     lt_error_where(e, "%s", r->folder.path);
     lt_error_hint(e, "--run %s --resume goes on from there", r->folder.path);
   }
-  if (r->met) *r->met = true;
+  *r->met = true;
   return LT_INTERRUPTED;
 }
 
@@ -104,16 +152,18 @@ static lt_status end_saved(lt_run *r, const lt_error *why, lt_error *e) {
   lt_status st = save(r, e);
   if (st != LT_OK) return st;
   if (e && !e->code) *e = *why;
-  if (r->met) *r->met = true;
+  *r->met = true;
   return why->code;
 }
 
-lt_status lt_run_train(lt_run *r, lt_error *e) {
-  bool stop = false; /* what reached one rank ends all after the same step */
+/* To the end, or until some rank is told to stop: then all do, after the same step. */
+lt_status lt_run_loop(lt_run *r, lt_error *e) {
+  lt_run_stats stats;
+  bool stop = false;
   lt_error bad = {0};
   lt_status st = lt_world_any(r->world, told_to_stop(r), &stop, e);
   while (st == LT_OK && !stop && lt_trainer_next(r->trainer) < r->steps) {
-    st = step(r, e);
+    st = lt_run_advance(r, &stats, e);
     if (st == LT_OK && lt_trainer_give_up(r->trainer, &bad) != LT_OK) return end_saved(r, &bad, e);
     if (st == LT_OK) st = lt_world_any(r->world, told_to_stop(r), &stop, e);
     if (st == LT_OK && is_due(lt_trainer_next(r->trainer), r->s->save_every)) st = save(r, e);

@@ -1,4 +1,4 @@
-/* trainer.c: steps and evaluations: the table of the cursor's text, the controls, the session, the commit.
+/* trainer.c: steps: the table of the cursor's text, the controls, the session, the commit.
 ** Everything that outlives a step is advanced in one place, commit(), after the step has run: what fails before it
 ** leaves the run where it was. */
 #include "run/trainer_inside.h"
@@ -46,7 +46,8 @@ lt_structure lt_trainer_structure(const lt_trainer_options *o, int64_t step) {
 }
 
 static lt_status check_options(const lt_trainer_options *o, lt_error *e) {
-  if (!o->corpus == !o->arrays) return lt_fail(e, LT_USAGE, "a run reads text or given arrays, one of them");
+  if (!!o->corpus + !!o->arrays + o->fed != 1)
+    return lt_fail(e, LT_USAGE, "a run reads text or given arrays or is fed, one of them");
   if (o->arrays) return LT_OK;
   if (o->tokens < 1) return lt_fail(e, LT_RECIPE, "a step must have tokens");
   for (int32_t i = 0; i < o->n_length; i++)
@@ -161,7 +162,31 @@ static double now(void) {
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+lt_status lt_trainer_check(const lt_data_bounds *plan, const lt_tensors *a, lt_error *e) {
+  int64_t sequences = lt_tensors_sequences(a);
+  if (a->rows * a->length <= plan->tokens && sequences <= plan->sequences && a->length <= plan->length) return LT_OK;
+  lt_fail(e, LT_USAGE, "there are more tokens than the recipe plans for");
+  lt_error_expected(e, "at most %lld tokens in %lld sequences of %lld", (long long)plan->tokens,
+                    (long long)plan->sequences, (long long)plan->length);
+  lt_error_got(e, "%lld rows of %lld", (long long)a->rows, (long long)a->length);
+  lt_error_hint(e, "train.tokens and data.length say how many a step has");
+  return LT_USAGE;
+}
+
+lt_status lt_trainer_feed(lt_trainer *t, const lt_tensors *a, lt_error *e) {
+  const lt_structure of = lt_trainer_structure(&t->o, t->next);
+  const lt_program *p = NULL;
+  t->ready = false;
+  if (!t->o.fed) return lt_fail(e, LT_USAGE, "the run reads its own text");
+  lt_status st = lt_programs_get(t->programs, &of, &p, e);
+  if (st == LT_OK) st = lt_trainer_check(&p->plan.data, a, e);
+  if (st == LT_OK) st = lt_tensors_table(a, t->next, t->table, e);
+  t->ready = st == LT_OK;
+  return st;
+}
+
 static lt_status read_table(lt_trainer *t, lt_error *e) {
+  if (t->o.fed) return t->ready ? LT_OK : lt_fail(e, LT_USAGE, "no tokens were given for this step");
   if (t->o.arrays) return lt_tensors_table(t->o.arrays, t->next, t->table, e);
   return lt_reader_step(t->reader, t->next, t->cursor, t->o.tokens, length_at(&t->o, t->next), t->table, e);
 }
@@ -174,7 +199,7 @@ static lt_status set_control_if_there(lt_session *s, const char *name, double x,
   return LT_OK;
 }
 
-static double scalar_output(lt_session *s, const char *name) {
+double lt_trainer_scalar(lt_session *s, const char *name) {
   const lt_tensor *x = lt_session_output(s, name);
   return x && lt_tensor_count(x) == 1 ? lt_dtype_load(x->dtype, x->data, 0) : NAN;
 }
@@ -212,6 +237,7 @@ static lt_status report_skipped(lt_trainer *t, const lt_step_stats *stats, lt_er
 }
 
 static void commit(lt_trainer *t, const lt_step_stats *stats) {
+  t->ready = false;
   t->next++;
   t->cursor += stats->tokens;
   t->updates += stats->applied;
@@ -229,11 +255,11 @@ lt_status lt_trainer_step(lt_trainer *t, double lr, lt_step_stats *stats, lt_err
   st = lt_session_step(t->train, t->table, e);
   if (st != LT_OK) return st;
   *stats = (lt_step_stats){.step = t->next,
-                           .loss = scalar_output(t->train, "loss"),
+                           .loss = lt_trainer_scalar(t->train, "loss"),
                            .count = t->table->weight_sum,
                            .tokens = t->table->tokens,
                            .seconds = now() - begin,
-                           .grad_norm = scalar_output(t->train, "grad_norm"),
+                           .grad_norm = lt_trainer_scalar(t->train, "grad_norm"),
                            .lr = lr,
                            .memory = lt_session_program(t->train)->plan.peak,
                            .applied = lt_session_applied(t->train)};
@@ -257,54 +283,4 @@ lt_status lt_trainer_give_up(lt_trainer *t, lt_error *e) {
   }
   lt_error_hint(e, "a lower learning rate, a clip, other data; train.bad_steps is how many are borne");
   return LT_FAILED;
-}
-
-/* ---- Evaluation ---- */
-
-bool lt_trainer_can_evaluate(const lt_trainer *t) { return t->eval && t->held_out; }
-
-/* Give the evaluating session the values of what it shares with the training one. */
-static lt_status copy_states(lt_trainer *t, lt_error *e) {
-  const lt_graph *g = lt_session_program(t->eval)->graph;
-  lt_status st = LT_OK;
-  for (int64_t i = 0; st == LT_OK && i < g->state.n; i++) {
-    lt_tensor *x = NULL;
-    const lt_state *s = &g->state.at[i];
-    if (s->role != LT_ROLE_PARAM && s->role != LT_ROLE_BUFFER) continue;
-    st = lt_session_read(t->train, s->name, &x, e);
-    if (st == LT_OK) st = lt_session_write(t->eval, s->name, x, e);
-    lt_tensor_free(x);
-  }
-  return st;
-}
-
-/* All batches, by the evaluating session; a batch's loss is a mean over its own count. */
-static lt_status read_held_out(lt_trainer *t, double *sum, double *count, int64_t *tokens, lt_error *e) {
-  int64_t n = t->o.tokens, batches = lt_reader_eval_batches(t->held_out, n, t->o.eval_tokens);
-  lt_status st = LT_OK;
-  for (int64_t b = 0; st == LT_OK && b < batches; b++) {
-    st = lt_reader_eval(t->held_out, b, n, t->o.eval_length, t->o.eval_tokens, t->table, e);
-    if (st != LT_OK) break;
-    lt_session_set_steps(t->eval, b);
-    st = lt_session_step(t->eval, t->table, e);
-    if (t->table->weight_sum > 0) *sum += scalar_output(t->eval, "loss") * t->table->weight_sum;
-    *count += t->table->weight_sum;
-    *tokens += t->table->tokens;
-  }
-  return st;
-}
-
-lt_status lt_trainer_evaluate(lt_trainer *t, double *loss, int64_t *tokens, lt_error *e) {
-  if (!lt_trainer_can_evaluate(t)) return lt_fail(e, LT_USAGE, "there is no held-out text to evaluate with");
-  double sum = 0, count = 0;
-  int64_t read = 0;
-  lt_status st = lt_session_wake(t->eval, e);
-  if (st == LT_OK) st = copy_states(t, e);
-  if (st == LT_OK) st = read_held_out(t, &sum, &count, &read, e);
-  lt_session_sleep(t->eval);
-  if (st == LT_OK && count == 0) st = lt_fail(e, LT_DATA, "no token of the held-out text has a label");
-  if (st != LT_OK) return st;
-  *loss = sum / count;
-  *tokens = read;
-  return LT_OK;
 }

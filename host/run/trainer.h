@@ -21,7 +21,8 @@ typedef struct lt_trainer_options {
   uint64_t seed;
   lt_corpus *corpus;        /* where steps come from: text, */
   int64_t stretch;          /* tokens of a document that stay together in the order of an epoch; 0: all */
-  const lt_tensors *arrays; /* or given arrays, the same ones every step */
+  const lt_tensors *arrays; /* or given arrays, the same ones every step, */
+  bool fed;                 /* or others every step: lt_trainer_feed */
   int64_t tokens;           /* a step; of arrays: all there are */
   const lt_length *length;  /* [n_length] the first from step 0, steps ascending; nothing for arrays */
   int32_t n_length;
@@ -71,10 +72,25 @@ lt_status lt_trainer_step(lt_trainer *t, double lr, lt_step_stats *stats, lt_err
 ** saves and ends the run. The count begins anew. */
 lt_status lt_trainer_give_up(lt_trainer *t, lt_error *e);
 
+/* The next step's tokens, of a run that is fed; taken over here. Nothing is applied of more than the programs plan for,
+** or of what is wrong with them: LT_USAGE, LT_DATA. */
+lt_status lt_trainer_feed(lt_trainer *t, const lt_tensors *a, lt_error *e);
+
 /* Is there held-out text, and a program to read it with? */
 bool lt_trainer_can_evaluate(const lt_trainer *t);
+
+typedef struct lt_eval {
+  double loss;     /* mean over the counted tokens */
+  double count;    /* sum of loss weights */
+  int64_t tokens;  /* read */
+  int32_t buckets; /* by position in the document: [0, 1), [1, 2), [2, 4), …; 0: no loss a token */
+  double bucket_loss[LT_EVAL_BUCKETS], bucket_count[LT_EVAL_BUCKETS];
+} lt_eval;
+
 /* Mean loss over the held-out text, in an order that is the same for every run, with the parameters as they are. */
 lt_status lt_trainer_evaluate(lt_trainer *t, double *loss, int64_t *tokens, lt_error *e);
+/* The same, or over what is given. positions: by position too, which brings every token's loss to all ranks. */
+lt_status lt_trainer_measure(lt_trainer *t, const lt_tensors *given, bool positions, lt_eval *out, lt_error *e);
 
 /* Write everything a run goes on with into the folder `saves`, as step-N. `policy`: what its policies keep, any tree,
 ** or NULL. Rank 0 writes; if it cannot, all ranks come back with its error, and the last save stays. */

@@ -17,7 +17,13 @@ struct lt_trainer {
   int64_t cursor;  /* tokens of the steps so far */
   int64_t bad;     /* the last steps, so many in a row, were not applied; */
   lt_blame blame;  /* the last of them for this */
+  bool ready;      /* of a run that is fed: the table holds the next step's tokens */
 };
+
+/* trainer.c */
+double lt_trainer_scalar(lt_session *s, const char *name); /* of an output; NaN: it has none */
+/* LT_USAGE if these are more than is planned for. */
+lt_status lt_trainer_check(const lt_data_bounds *plan, const lt_tensors *a, lt_error *e);
 
 static inline const lt_graph *lt_trainer_graph(const lt_trainer *t) { return lt_session_program(t->train)->graph; }
 

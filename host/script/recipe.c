@@ -129,6 +129,7 @@ static int read_settings(lua_State *L) {
   s->hold_out = get_number(L, "data.hold_out", 0);
   s->stretch = get_int(L, "data.stretch", 0);
   read_lengths(L, r);
+  s->vocab = get_int(L, "model.vocab", 0);
   s->tokens = get_int(L, "train.tokens", 0);
   s->steps = get_int(L, "train.steps", 0);
   s->micro_batch = get_int(L, "train.micro_batch", 0);
@@ -189,7 +190,7 @@ static void read_faults(lua_State *L, lt_error *e) {
   lt_error_rest(e, n - told);
 }
 
-/* loader.open(path, args, sets, text or nil) → settings, faults */
+/* loader.open(path, args, sets, text or nil, fed) → settings, faults */
 static int open_recipe(lua_State *L) {
   open_call *c = lua_touserdata(L, 1);
   lua_getglobal(L, "require");
@@ -202,7 +203,8 @@ static int open_recipe(lua_State *L) {
   push_words(L, c->from->arg, c->from->n_arg);
   push_words(L, c->from->set, c->from->n_set);
   lua_pushstring(L, c->from->text); /* NULL is nil */
-  lua_call(L, 4, 2);
+  lua_pushboolean(L, c->from->fed);
+  lua_call(L, 5, 2);
   read_faults(L, &c->faults);
   lua_pop(L, 1);
   lua_setfield(L, LUA_REGISTRYINDEX, SETTINGS);

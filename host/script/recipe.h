@@ -10,7 +10,8 @@ typedef struct lt_recipe lt_recipe;
 
 typedef struct lt_recipe_source {
   const char *path;
-  const char *text; /* the recipe itself, `path` its name; NULL: what the file holds */
+  const char *text;       /* the recipe itself, `path` its name; NULL: what the file holds */
+  bool fed;               /* a program gives the tokens of every step: data.train need not be there */
   const char *const *arg; /* [n_arg] "name=value", for lt.arg */
   int n_arg;
   const char *const *set; /* [n_set] "a.b=c" */
@@ -32,6 +33,7 @@ typedef struct lt_recipe_settings { /* strings and arrays are the recipe's */
   int64_t stretch;                /* tokens of a document that are shuffled as one; 0: whole documents */
   const lt_recipe_length *length; /* [n_length] the first from step 0, ascending */
   int32_t n_length;
+  int64_t vocab;         /* of a decoder; 0: the model is a function */
   int64_t tokens, steps; /* of a step; of the run */
   int64_t micro_batch;   /* sequences a rank works on at once; 0: the plan chooses */
   int64_t bad_steps;     /* in a row, then the run ends */

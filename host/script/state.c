@@ -1,8 +1,10 @@
 /* state.c: making, running and ending Lua states.
 ** A script state is luaL_newstate with everything open; a recipe state has our allocator (memory cap), no JIT compiler
 ** and only what sandbox.c gives it. Both find the library's Lua modules beside the binary. */
+#define _GNU_SOURCE /* dladdr */
 #include "script/bridge.h"
 
+#include <dlfcn.h>
 #include <luajit.h>
 
 #include <errno.h>
@@ -11,8 +13,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#ifndef LT_LUA_DIR
-#define LT_LUA_DIR "lua"
+#ifndef LT_LUA_DIR /* the build says where they are */
+#define LT_LUA_DIR       "lua"
+#define LT_LUA_INSTALLED "lua"
+#define LT_LUA_FROM_BIN  "lua"
+#define LT_LUA_FROM_LIB  "lua"
 #endif
 
 static const char script_key;
@@ -27,21 +32,24 @@ lt_script *lt_lua_script(lua_State *L) {
 
 /* ---- Where the Lua modules are ---- */
 
+/* buf[n]: the folder `below` of the folder the file lies in, if our modules are there. */
+static bool find_near(const char *file, const char *below, char *buf, size_t n) {
+  char probe[1400];
+  const char *slash = strrchr(file, '/');
+  if (!slash) return false;
+  int length = snprintf(buf, n, "%.*s/%s", (int)(slash - file), file, below);
+  snprintf(probe, sizeof probe, "%s/ltrain/init.lua", buf);
+  return length > 0 && (size_t)length < n && access(probe, R_OK) == 0;
+}
+
 static void find_lua_dir(char *buf, size_t n) {
   char exe[900];
+  Dl_info here;
   ssize_t length = readlink("/proc/self/exe", exe, sizeof exe - 1);
-  if (length > 0) {
-    exe[length] = 0;
-    char *slash = strrchr(exe, '/');
-    if (slash) *slash = 0;
-    char probe[1024];
-    snprintf(probe, sizeof probe, "%s/lua/ltrain/init.lua", exe);
-    if (access(probe, R_OK) == 0) {
-      snprintf(buf, n, "%s/lua", exe);
-      return;
-    }
-  }
-  snprintf(buf, n, "%s", LT_LUA_DIR);
+  exe[length > 0 ? length : 0] = 0;
+  if (find_near(exe, "lua", buf, n) || find_near(exe, LT_LUA_FROM_BIN, buf, n)) return;
+  if (dladdr(&script_key, &here) && here.dli_fname && find_near(here.dli_fname, LT_LUA_FROM_LIB, buf, n)) return;
+  snprintf(buf, n, "%s", access(LT_LUA_DIR "/ltrain/init.lua", R_OK) == 0 ? LT_LUA_DIR : LT_LUA_INSTALLED);
 }
 
 /* ---- Types ---- */

@@ -22,6 +22,7 @@ function context.new(builder, options)
     prefix = "",
     path = "",
     cache = {},
+    crosses = {}, -- { lse, logit } of every cross_entropy
     places = place.new(options.place),
   }, meta)
 end
@@ -218,7 +219,15 @@ end
 function methods.cross_entropy(ctx, x, w, options)
   local label = ctx:feed "label"
   local lse, logit = op.label_logits(x, w, label, options or {})
+  ctx.crosses[#ctx.crosses + 1] = { lse = lse, logit = logit }
   return op.label_loss(lse, logit, label, ctx:feed "weight", ctx:feed "loss_scale")
+end
+
+-- The loss of every token as outputs: label_lse - label_logit. A model of several cross entropies has none.
+function methods.token_losses(ctx)
+  if #ctx.crosses ~= 1 then return end
+  ctx:output("label_lse", ctx.crosses[1].lse)
+  ctx:output("label_logit", ctx.crosses[1].logit)
 end
 
 -- ---- Attention over the step table ----

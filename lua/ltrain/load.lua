@@ -33,8 +33,8 @@ local function in_order(faults)
   return faults
 end
 
--- open(path, { "name=value" }, { "a.b=c" }, text of the recipe, if it is no file) → settings, all faults
-function load.open(path, args, sets, text)
+-- open(path, { "name=value" }, { "a.b=c" }, text of the recipe if it is no file, fed) → settings, all faults
+function load.open(path, args, sets, text, fed)
   arguments.given(args)
   local chunk, source = walls.load_module(path, environment, text)
   if not chunk then
@@ -44,7 +44,7 @@ function load.open(path, args, sets, text)
   local faults, written = arguments.faults(), {}
   if type(given) == "table" then given, written = set.apply(given, sets, faults) end
   from = origin.new(path, source, given, written)
-  local checked, wrong = recipe.check(given)
+  local checked, wrong = recipe.check(given, fed)
   for _, fault in ipairs(wrong) do
     from:place(fault)
     faults[#faults + 1] = fault
@@ -70,7 +70,9 @@ function load.build(builder)
 end
 
 function load.build_eval(builder)
-  nn.build(context.new(builder, { training = false, recipe = true, place = settings.layout.place }), settings.model)
+  local ctx = context.new(builder, { training = false, recipe = true, place = settings.layout.place })
+  nn.build(ctx, settings.model)
+  ctx:token_losses()
 end
 
 function load.lr(step) return lr.at(settings.optim.lr, step, settings.train.steps) end

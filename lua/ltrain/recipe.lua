@@ -149,23 +149,35 @@ schema.root = {
 }
 
 -- Checks across the parts of a recipe, each only of parts that are right by themselves.
-local function check_across(r, faults)
+local function check_across(r, faults, fed)
   local vocab = type(r.model) == "table" and r.model.vocab
-  if vocab and vocab < 256 then
+  if vocab and vocab < 256 and not fed then
     schema.add(faults, "model.vocab", "text is bytes", { expected = "at least 256", got = tostring(vocab) })
   end
 end
 
--- All faults of a recipe, and its complete settings where there are none.
-function recipe.check(given)
+-- A recipe whose steps a program feeds names no files.
+local function with_feed(given)
+  local out, texts = {}, {}
+  for key, x in pairs(given) do out[key] = x end
+  if given.data == nil or type(given.data) == "table" then
+    for key, x in pairs(given.data or {}) do texts[key] = x end
+    texts.train = { "(fed)" }
+    out.data = texts
+  end
+  return out
+end
+
+-- All faults of a recipe, and its complete settings where there are none. fed: a program gives the tokens of every step.
+function recipe.check(given, fed)
   local faults = {}
   if type(given) ~= "table" then
     schema.add(faults, "", "the recipe must return a table",
       { expected = "return { … }", got = core.type(given) })
     return nil, faults
   end
-  local settings = schema.fields(given, schema.root, "", faults)
-  check_across(settings, faults)
+  local settings = schema.fields(fed and with_feed(given) or given, schema.root, "", faults)
+  check_across(settings, faults, fed)
   return settings, faults
 end
 
