@@ -3,7 +3,10 @@
 #include "cli/cli.h"
 #include "embed/plan.h"
 
+#include "data/look_ahead.h"
+
 #include <stdio.h>
+#include <stdlib.h>
 
 lt_status cli_stage(cli_options *o, lt_error *e) {
   lt_recipe *r = NULL;
@@ -62,6 +65,18 @@ static void print_programs(const lt_programs *all) {
   lt_text_free(&mesh);
 }
 
+static void print_text(const lt_recipe_settings *s) {
+  lt_length *length = calloc((size_t)s->n_length + 1, sizeof *length);
+  char memory[24];
+  if (!length) return;
+  for (int32_t i = 0; i < s->n_length; i++) length[i] = (lt_length){s->length[i].step, s->length[i].length};
+  const lt_course course = {s->tokens, length, s->n_length};
+  int64_t bytes = lt_look_ahead_bytes(&course, s->look_ahead);
+  printf("text        %d steps read ahead; %s (%lld B)\n", (int)s->look_ahead,
+         lt_text_size(memory, sizeof memory, (double)bytes), (long long)bytes);
+  free(length);
+}
+
 /* What an evaluation needs beside the step's own memory, while it runs. */
 static void print_evaluation(const lt_program *p) {
   char memory[24];
@@ -84,6 +99,7 @@ lt_status cli_check(cli_options *o, lt_error *e) {
   if (st == LT_OK) {
     if (settings.s) printf("%s\n", settings.s);
     print_programs(all);
+    print_text(s);
     if (eval) print_evaluation(eval);
   }
   lt_text_free(&settings);

@@ -38,7 +38,10 @@ typedef struct part {
 struct lt_corpus {
   LT_VEC(file) files;
   part part[LT_CORPUS_PARTS];
-  int64_t open_file; /* fd belongs to it; -1: none */
+};
+
+struct lt_corpus_hand {
+  int64_t file; /* fd belongs to it; -1: none */
   int fd;
   json_t *line; /* the decoded text of line_document, or NULL */
   const document *line_document;
@@ -209,8 +212,6 @@ lt_status lt_corpus_open(const lt_corpus_source *from, lt_corpus **out, lt_error
   if (st != LT_OK) return st;
   lt_corpus *c = calloc(1, sizeof *c);
   if (!c) return lt_fail_memory(e, sizeof *c, "a corpus");
-  c->fd = -1;
-  c->open_file = -1;
   st = add_parts(c, from, e);
   if (st == LT_OK) st = check_parts(c, from, e);
   if (st != LT_OK) {
@@ -229,9 +230,24 @@ void lt_corpus_close(lt_corpus *c) {
   }
   lt_vec_free(&c->files);
   for (int p = 0; p < LT_CORPUS_PARTS; p++) lt_vec_free(&c->part[p].docs);
-  if (c->fd >= 0) close(c->fd);
-  json_decref(c->line);
   free(c);
+}
+
+static void release(lt_corpus_hand *h) {
+  if (h->fd >= 0) close(h->fd);
+  json_decref(h->line);
+}
+
+lt_status lt_corpus_hand_create(lt_corpus_hand **out, lt_error *e) {
+  *out = malloc(sizeof **out);
+  if (!*out) return lt_fail_memory(e, sizeof **out, "a reader of text");
+  **out = (lt_corpus_hand){.file = -1, .fd = -1};
+  return LT_OK;
+}
+
+void lt_corpus_hand_free(lt_corpus_hand *h) {
+  if (h) release(h);
+  free(h);
 }
 
 int64_t lt_corpus_documents(const lt_corpus *c, lt_corpus_part p) { return c->part[p].docs.n; }
@@ -270,25 +286,26 @@ static lt_status fail_changed(const file *f, int64_t got, lt_error *e) {
   return LT_DATA;
 }
 
-/* Make c->fd the file; it must still have the length the documents were counted by. */
-static lt_status open_file(lt_corpus *c, int64_t number, lt_error *e) {
+/* Make h->fd the file; it must still have the length the documents were counted by. */
+static lt_status open_file(const lt_corpus *c, lt_corpus_hand *h, int64_t number, lt_error *e) {
   const file *f = &c->files.at[number];
-  if (c->open_file != number) {
-    if (c->fd >= 0) close(c->fd);
-    c->open_file = -1;
-    c->fd = open(f->place, O_RDONLY | O_CLOEXEC);
-    if (c->fd < 0) return fail_file(f, "open", e);
-    c->open_file = number;
+  if (h->file != number) {
+    if (h->fd >= 0) close(h->fd);
+    h->file = -1;
+    h->fd = open(f->place, O_RDONLY | O_CLOEXEC);
+    if (h->fd < 0) return fail_file(f, "open", e);
+    h->file = number;
   }
   struct stat about;
-  if (fstat(c->fd, &about) != 0) return fail_file(f, "look at", e);
+  if (fstat(h->fd, &about) != 0) return fail_file(f, "look at", e);
   return about.st_size == f->bytes ? LT_OK : fail_changed(f, about.st_size, e);
 }
 
-static lt_status read_file(lt_corpus *c, int64_t number, int64_t place, int64_t n, void *to, lt_error *e) {
-  lt_status st = open_file(c, number, e);
+static lt_status read_file(const lt_corpus *c, lt_corpus_hand *h, int64_t number, int64_t place, int64_t n, void *to,
+                           lt_error *e) {
+  lt_status st = open_file(c, h, number, e);
   for (int64_t got = 0; st == LT_OK && got < n;) {
-    ssize_t r = pread(c->fd, (char *)to + got, (size_t)(n - got), (off_t)(place + got));
+    ssize_t r = pread(h->fd, (char *)to + got, (size_t)(n - got), (off_t)(place + got));
     if (r < 0 && errno == EINTR) continue;
     if (r < 0) st = fail_file(&c->files.at[number], "read", e);
     if (r == 0) st = fail_changed(&c->files.at[number], place + got, e);
@@ -298,30 +315,36 @@ static lt_status read_file(lt_corpus *c, int64_t number, int64_t place, int64_t 
 }
 
 /* Decode the line of a document, unless it is the one of the last read. */
-static lt_status read_line(lt_corpus *c, const document *d, lt_error *e) {
-  if (c->line_document == d) return LT_OK;
-  json_decref(c->line);
-  c->line = NULL;
-  c->line_document = NULL;
+static lt_status read_line(const lt_corpus *c, lt_corpus_hand *h, const document *d, lt_error *e) {
+  if (h->line_document == d) return LT_OK;
+  json_decref(h->line);
+  h->line = NULL;
+  h->line_document = NULL;
   char *raw = malloc((size_t)d->raw);
   if (!raw) return lt_fail_memory(e, (size_t)d->raw, "a line of text");
   const file *f = &c->files.at[d->file];
-  lt_status st = read_file(c, d->file, d->place, d->raw, raw, e);
-  if (st == LT_OK) st = decode_line(f, d->index, raw, (size_t)d->raw, &c->line, e);
+  lt_status st = read_file(c, h, d->file, d->place, d->raw, raw, e);
+  if (st == LT_OK) st = decode_line(f, d->index, raw, (size_t)d->raw, &h->line, e);
   free(raw);
-  if (st == LT_OK && (int64_t)json_string_length(c->line) != d->tokens) st = fail_changed(f, f->bytes, e);
-  if (st == LT_OK) c->line_document = d;
+  if (st == LT_OK && (int64_t)json_string_length(h->line) != d->tokens) st = fail_changed(f, f->bytes, e);
+  if (st == LT_OK) h->line_document = d;
   return st;
 }
 
-lt_status lt_corpus_read(lt_corpus *c, lt_corpus_part p, int64_t n, int64_t offset, int64_t count, void *to,
-                         lt_error *e) {
+lt_status lt_corpus_read(const lt_corpus *c, lt_corpus_hand *h, lt_corpus_part p, int64_t n, int64_t offset,
+                         int64_t count, void *to, lt_error *e) {
   const document *d = &c->part[p].docs.at[n];
+  lt_corpus_hand own = {.file = -1, .fd = -1}, *hand = h ? h : &own;
   if (offset < 0 || count < 0 || offset > d->tokens || count > d->tokens - offset)
     return lt_fail(e, LT_USAGE, "%lld bytes at %lld of a document of %lld", (long long)count, (long long)offset,
                    (long long)d->tokens);
-  if (!c->files.at[d->file].lines) return read_file(c, d->file, d->place + offset, count, to, e);
-  lt_status st = read_line(c, d, e);
-  if (st == LT_OK) memcpy(to, json_string_value(c->line) + offset, (size_t)count);
+  lt_status st = LT_OK;
+  if (c->files.at[d->file].lines) {
+    st = read_line(c, hand, d, e);
+    if (st == LT_OK) memcpy(to, json_string_value(hand->line) + offset, (size_t)count);
+  } else {
+    st = read_file(c, hand, d->file, d->place + offset, count, to, e);
+  }
+  release(&own);
   return st;
 }

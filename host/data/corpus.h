@@ -1,6 +1,6 @@
 /* corpus.h: the documents of a run: bytes of text files, or the "text" of the lines of .jsonl files.
 ** Files are looked at once, when the corpus opens; their bytes are read when a step asks for them, never before.
-** One thread at a time: an open file and a decoded line are kept between reads. */
+** What is read does not change it: threads may share it, each with a hand of its own. */
 #ifndef LT_DATA_CORPUS_H
 #define LT_DATA_CORPUS_H
 
@@ -38,8 +38,14 @@ int64_t lt_corpus_document_index(const lt_corpus *c, lt_corpus_part part,
 /* A hash of every document's part, path, index and length: a resumed run compares it. */
 uint64_t lt_corpus_hash(const lt_corpus *c);
 
-/* Bytes [offset, offset + n) of a document into `to`. LT_DATA when the file is not what it was. */
-lt_status lt_corpus_read(lt_corpus *c, lt_corpus_part part, int64_t document, int64_t offset, int64_t n, void *to,
-                         lt_error *e);
+/* What is kept between two reads: an open file, a decoded line. For one thread and one corpus. */
+typedef struct lt_corpus_hand lt_corpus_hand;
+lt_status lt_corpus_hand_create(lt_corpus_hand **out, lt_error *e);
+void lt_corpus_hand_free(lt_corpus_hand *h);
+
+/* Bytes [offset, offset + n) of a document into `to`. h may be NULL: nothing is kept. LT_DATA when the file is not what
+** it was. */
+lt_status lt_corpus_read(const lt_corpus *c, lt_corpus_hand *h, lt_corpus_part part, int64_t document, int64_t offset,
+                         int64_t n, void *to, lt_error *e);
 
 #endif

@@ -22,7 +22,8 @@ typedef struct order {
 #define EVAL_ORDER (-2)
 
 struct lt_reader {
-  lt_corpus *corpus;
+  const lt_corpus *corpus;
+  lt_corpus_hand *hand;
   lt_corpus_part part;
   uint64_t seed;
   stretch *stretch;
@@ -48,8 +49,8 @@ static lt_status make_stretches(lt_reader *r, int64_t most, lt_error *e) {
   return LT_OK;
 }
 
-lt_status lt_reader_create(lt_corpus *c, lt_corpus_part part, uint64_t seed, int64_t stretch_tokens, lt_reader **out,
-                           lt_error *e) {
+lt_status lt_reader_create(const lt_corpus *c, lt_corpus_part part, uint64_t seed, int64_t stretch_tokens,
+                           lt_reader **out, lt_error *e) {
   *out = NULL;
   if (lt_corpus_documents(c, part) == 0)
     return lt_fail(e, LT_DATA, part == LT_CORPUS_EVAL ? "there is no held-out text" : "there is no text to train on");
@@ -61,7 +62,8 @@ lt_status lt_reader_create(lt_corpus *c, lt_corpus_part part, uint64_t seed, int
   r->seed = seed;
   r->total = lt_corpus_tokens(c, part);
   for (int i = 0; i < 3; i++) r->kept[i].epoch = -1;
-  lt_status st = make_stretches(r, stretch_tokens, e);
+  lt_status st = lt_corpus_hand_create(&r->hand, e);
+  if (st == LT_OK) st = make_stretches(r, stretch_tokens, e);
   if (st == LT_OK)
     *out = r;
   else
@@ -75,6 +77,7 @@ void lt_reader_free(lt_reader *r) {
     free(r->kept[i].stretch);
     free(r->kept[i].end);
   }
+  lt_corpus_hand_free(r->hand);
   free(r->stretch);
   free(r->text);
   free(r);
@@ -136,7 +139,7 @@ static lt_status add_piece(lt_reader *r, int64_t document, int64_t offset, int64
                            lt_step_table *t, lt_error *e) {
   bool more = offset + n < lt_corpus_document_tokens(r->corpus, r->part, document);
   lt_status st = make_room(r, n + 1, e);
-  if (st == LT_OK) st = lt_corpus_read(r->corpus, r->part, document, offset, n + more, r->text, e);
+  if (st == LT_OK) st = lt_corpus_read(r->corpus, r->hand, r->part, document, offset, n + more, r->text, e);
   if (st != LT_OK) return st;
   for (int64_t k = 0; k < n; k++) {
     bool counted = k + 1 < n || more;

@@ -12,7 +12,7 @@ typedef struct lt_reader lt_reader;
 /* A reader of one part; the corpus stays the caller's and outlives it. A part without documents is LT_DATA.
 ** stretch: what is shuffled and laid end to end: 0 whole documents; else their parts of so many tokens, the last one
 ** shorter. A step of few tokens then reads from many documents, not from a part of one. */
-lt_status lt_reader_create(lt_corpus *c, lt_corpus_part part, uint64_t seed, int64_t stretch, lt_reader **out,
+lt_status lt_reader_create(const lt_corpus *c, lt_corpus_part part, uint64_t seed, int64_t stretch, lt_reader **out,
                            lt_error *e);
 void lt_reader_free(lt_reader *r);
 

@@ -175,6 +175,7 @@ lt_status lt_run_start(lt_run *r, lt_error *e) {
                                 .tokens = s->tokens,
                                 .length = length,
                                 .n_length = s->n_length,
+                                .look_ahead = s->look_ahead,
                                 .eval_tokens = s->eval_tokens,
                                 .eval_length = s->eval_length,
                                 .bad_steps = (int32_t)s->bad_steps,

@@ -20,27 +20,21 @@ static int64_t eval_length(const lt_trainer_options *o) {
   return longest;
 }
 
-/* Room for any step and any batch of an evaluation. */
-static int64_t sequences_of(const lt_trainer_options *o) {
+/* Room for a batch of an evaluation; of what is fed for any step too. */
+static int64_t table_sequences(const lt_trainer_options *o) {
   if (o->arrays) return lt_tensors_sequences(o->arrays);
-  int64_t most = sequences_in(o->tokens, eval_length(o));
-  for (int32_t i = 0; i < o->n_length; i++) {
+  int64_t most = sequences_in(o->tokens, o->eval_length);
+  for (int32_t i = 0; o->fed && i < o->n_length; i++) {
     int64_t n = sequences_in(o->tokens, o->length[i].length);
     if (n > most) most = n;
   }
   return most;
 }
 
-static int64_t length_at(const lt_trainer_options *o, int64_t step) {
-  int32_t i = 0;
-  while (i + 1 < o->n_length && o->length[i + 1].step <= step) i++;
-  return o->length[i].length;
-}
-
 lt_structure lt_trainer_structure(const lt_trainer_options *o, int64_t step) {
   lt_structure s;
   memset(&s, 0, sizeof s);
-  s.length = o->arrays ? o->arrays->length : length_at(o, step);
+  s.length = o->arrays ? o->arrays->length : lt_length_at(o->length, o->n_length, step);
   if (!o->arrays && s.length > o->tokens) s.length = o->tokens;
   return s;
 }
@@ -49,6 +43,7 @@ static lt_status check_options(const lt_trainer_options *o, lt_error *e) {
   if (!!o->corpus + !!o->arrays + o->fed != 1)
     return lt_fail(e, LT_USAGE, "a run reads text or given arrays or is fed, one of them");
   if (o->arrays) return LT_OK;
+  if (o->look_ahead < 0) return lt_fail(e, LT_RECIPE, "text is read 0 steps ahead, or more");
   if (o->tokens < 1) return lt_fail(e, LT_RECIPE, "a step must have tokens");
   for (int32_t i = 0; i < o->n_length; i++)
     if (o->length[i].length < 1 || (i ? o->length[i].step <= o->length[i - 1].step : o->length[i].step != 0))
@@ -83,8 +78,11 @@ static lt_status compile_all(lt_trainer *t, lt_error *e) {
 
 static lt_status create_readers(lt_trainer *t, lt_error *e) {
   lt_corpus *c = t->o.corpus;
+  const lt_course course = {t->o.tokens, t->o.length, t->o.n_length};
+  lt_reader *r = NULL;
   if (!c) return LT_OK;
-  lt_status st = lt_reader_create(c, LT_CORPUS_TRAIN, t->o.seed, t->o.stretch, &t->reader, e);
+  lt_status st = lt_reader_create(c, LT_CORPUS_TRAIN, t->o.seed, t->o.stretch, &r, e);
+  if (st == LT_OK) st = lt_look_ahead_create(r, &course, t->o.look_ahead, &t->text, e);
   if (st == LT_OK && t->eval && lt_corpus_documents(c, LT_CORPUS_EVAL) > 0)
     st = lt_reader_create(c, LT_CORPUS_EVAL, t->o.seed, 0, &t->held_out, e);
   return st;
@@ -111,7 +109,7 @@ static lt_status create(lt_trainer *t, const lt_trainer_options *o, lt_program *
   if (st == LT_OK) st = copy_lengths(t, o->length, e);
   if (st == LT_OK && o->arrays) t->o.tokens = o->arrays->rows * o->arrays->length;
   if (st == LT_OK) t->o.eval_length = eval_length(&t->o);
-  if (st == LT_OK) st = lt_step_table_create(t->o.tokens, sequences_of(&t->o), &t->table, e);
+  if (st == LT_OK) st = lt_step_table_create(t->o.tokens, table_sequences(&t->o), &t->table, e);
   if (st == LT_OK) st = compile_all(t, e);
   if (st == LT_OK) st = lt_trainer_enter(t, e);
   return st == LT_OK ? create_readers(t, e) : st;
@@ -141,7 +139,7 @@ void lt_trainer_free(lt_trainer *t) {
   if (!t) return;
   lt_programs_free(t->programs);
   lt_session_free(t->eval);
-  lt_reader_free(t->reader);
+  lt_look_ahead_free(t->text); /* it reads in the corpus, and by the lengths */
   lt_reader_free(t->held_out);
   lt_step_table_free(t->table);
   free((void *)t->o.length);
@@ -185,10 +183,11 @@ lt_status lt_trainer_feed(lt_trainer *t, const lt_tensors *a, lt_error *e) {
   return st;
 }
 
-static lt_status read_table(lt_trainer *t, lt_error *e) {
+static lt_status read_table(lt_trainer *t, const lt_step_table **out, lt_error *e) {
+  *out = t->table;
   if (t->o.fed) return t->ready ? LT_OK : lt_fail(e, LT_USAGE, "no tokens were given for this step");
   if (t->o.arrays) return lt_tensors_table(t->o.arrays, t->next, t->table, e);
-  return lt_reader_step(t->reader, t->next, t->cursor, t->o.tokens, length_at(&t->o, t->next), t->table, e);
+  return lt_look_ahead_take(t->text, t->next, t->cursor, out, e);
 }
 
 /* A recipe with an optimizer of its own may have no such control. */
@@ -215,13 +214,13 @@ static void blame_text(const lt_trainer *t, char *buf, size_t n) {
 }
 
 /* Nothing was applied: run the step again to see which operation it was, and say so. */
-static lt_status report_skipped(lt_trainer *t, const lt_step_stats *stats, lt_error *e) {
+static lt_status report_skipped(lt_trainer *t, const lt_step_table *table, const lt_step_stats *stats, lt_error *e) {
   char blame[300], where[200] = "";
   const lt_blame *b = &t->blame;
   lt_text said = {0};
   lt_session_set_steps(t->train, stats->step);
   t->blame = (lt_blame){0};
-  lt_status st = lt_session_blame(t->train, t->table, &t->blame, e);
+  lt_status st = lt_session_blame(t->train, table, &t->blame, e);
   if (st != LT_OK) return st;
   blame_text(t, blame, sizeof blame);
   if (b->where[0]) snprintf(where, sizeof where, " (%s)", b->where);
@@ -246,25 +245,26 @@ static void commit(lt_trainer *t, const lt_step_stats *stats) {
 
 lt_status lt_trainer_step(lt_trainer *t, double lr, lt_step_stats *stats, lt_error *e) {
   double begin = now();
-  lt_status st = read_table(t, e);
+  const lt_step_table *table;
+  lt_status st = read_table(t, &table, e);
   if (st == LT_OK) st = lt_trainer_enter(t, e);
   if (st == LT_OK) st = set_control_if_there(t->train, "lr", lr, e);
   if (st == LT_OK) st = set_control_if_there(t->train, "optim_t", (double)(t->updates + 1), e);
   if (st != LT_OK) return st;
   lt_session_set_steps(t->train, t->next);
-  st = lt_session_step(t->train, t->table, e);
+  st = lt_session_step(t->train, table, e);
   if (st != LT_OK) return st;
   *stats = (lt_step_stats){.step = t->next,
                            .loss = lt_trainer_scalar(t->train, "loss"),
-                           .count = t->table->weight_sum,
-                           .tokens = t->table->tokens,
+                           .count = table->weight_sum,
+                           .tokens = table->tokens,
                            .seconds = now() - begin,
                            .grad_norm = lt_trainer_scalar(t->train, "grad_norm"),
                            .lr = lr,
                            .memory = lt_session_program(t->train)->plan.peak,
                            .applied = lt_session_applied(t->train)};
   stats->bad = stats->applied ? 0 : (int32_t)t->bad + 1;
-  if (!stats->applied) st = report_skipped(t, stats, e);
+  if (!stats->applied) st = report_skipped(t, table, stats, e);
   if (st == LT_OK) commit(t, stats);
   return st;
 }

@@ -5,16 +5,13 @@
 #define LT_RUN_TRAINER_H
 
 #include "data/corpus.h"
+#include "data/look_ahead.h"
 #include "data/tensors.h"
 #include "run/finite.h"
 #include "run/programs.h"
 #include "store/tree.h"
 
 typedef struct lt_trainer lt_trainer;
-
-typedef struct lt_length { /* from `step` on, sequences have `length` tokens */
-  int64_t step, length;
-} lt_length;
 
 typedef struct lt_trainer_options {
   const lt_device *device;
@@ -26,6 +23,7 @@ typedef struct lt_trainer_options {
   int64_t tokens;           /* a step; of arrays: all there are */
   const lt_length *length;  /* [n_length] the first from step 0, steps ascending; nothing for arrays */
   int32_t n_length;
+  int32_t look_ahead;  /* steps whose text is read before their turn, beside the one that runs; 0: none */
   int64_t eval_tokens; /* at most, of an evaluation; 0: all held-out text */
   int64_t eval_length; /* of its sequences, whatever the steps have; 0: the longest of them */
   int32_t bad_steps;   /* so many steps in a row that are not applied, and the run should end; 0: never */

@@ -8,16 +8,17 @@
 struct lt_trainer {
   lt_trainer_options o; /* `length` is a copy */
   lt_programs *programs;
-  lt_session *train; /* the one awake of the programs' */
-  lt_session *eval;  /* asleep but for evaluations */
-  lt_reader *reader, *held_out;
-  lt_step_table *table;
-  int64_t next;    /* number of the next step */
-  int64_t updates; /* applied so far */
-  int64_t cursor;  /* tokens of the steps so far */
-  int64_t bad;     /* the last steps, so many in a row, were not applied; */
-  lt_blame blame;  /* the last of them for this */
-  bool ready;      /* of a run that is fed: the table holds the next step's tokens */
+  lt_session *train;   /* the one awake of the programs' */
+  lt_session *eval;    /* asleep but for evaluations */
+  lt_look_ahead *text; /* NULL: of arrays */
+  lt_reader *held_out;
+  lt_step_table *table; /* of evaluations, or of arrays */
+  int64_t next;         /* number of the next step */
+  int64_t updates;      /* applied so far */
+  int64_t cursor;       /* tokens of the steps so far */
+  int64_t bad;          /* the last steps, so many in a row, were not applied; */
+  lt_blame blame;       /* the last of them for this */
+  bool ready;           /* of a run that is fed: the table holds the next step's tokens */
 };
 
 /* trainer.c */

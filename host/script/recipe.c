@@ -127,6 +127,7 @@ static int read_settings(lua_State *L) {
   s->train = r->train = get_list(L, "data.train", &s->n_train);
   s->eval = r->eval = get_list(L, "data.eval", &s->n_eval);
   s->hold_out = get_number(L, "data.hold_out", 0);
+  s->look_ahead = (int32_t)get_int(L, "data.look_ahead", 0);
   s->stretch = get_int(L, "data.stretch", 0);
   read_lengths(L, r);
   s->vocab = get_int(L, "model.vocab", 0);

@@ -30,6 +30,7 @@ typedef struct lt_recipe_settings { /* strings and arrays are the recipe's */
   const char *const *train, *const *eval;
   int64_t n_train, n_eval;
   double hold_out;
+  int32_t look_ahead;             /* steps read before their turn */
   int64_t stretch;                /* tokens of a document that are shuffled as one; 0: whole documents */
   const lt_recipe_length *length; /* [n_length] the first from step 0, ascending */
   int32_t n_length;

@@ -3,6 +3,7 @@
 #include "store/metrics.h"
 
 #include "store/durable.h"
+#include "store/events.h"
 #include "store/json.h"
 
 #include <errno.h>
@@ -18,6 +19,7 @@ struct lt_metrics {
   int fd;
   int64_t last;  /* step of the last line */
   int64_t bytes; /* of whole lines */
+  lt_events *events;
 };
 
 /* The step of a line, or -1 when it is no record. */
@@ -55,6 +57,17 @@ static lt_status cut_back(lt_metrics *m, int64_t keep, lt_error *e) {
   return st;
 }
 
+/* The events of the folder that `path` lies in. */
+static lt_status open_events(lt_metrics *m, int64_t keep, lt_error *e) {
+  char *folder = strdup(m->path);
+  if (!folder) return lt_fail_memory(e, strlen(m->path), "a file name");
+  char *slash = strrchr(folder, '/');
+  if (slash) slash[slash == folder] = '\0'; /* "/file" lies in "/" */
+  lt_status st = lt_events_open(slash ? folder : ".", keep, &m->events, e);
+  free(folder);
+  return st;
+}
+
 lt_status lt_metrics_open(const char *path, int64_t keep, lt_metrics **out, lt_error *e) {
   *out = NULL;
   lt_metrics *m = calloc(1, sizeof *m);
@@ -69,6 +82,7 @@ lt_status lt_metrics_open(const char *path, int64_t keep, lt_metrics **out, lt_e
     m->fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     if (m->fd < 0) st = lt_durable_fail(e, "open", path);
   }
+  if (st == LT_OK) st = open_events(m, keep, e);
   if (st == LT_OK)
     *out = m;
   else
@@ -79,6 +93,7 @@ lt_status lt_metrics_open(const char *path, int64_t keep, lt_metrics **out, lt_e
 void lt_metrics_close(lt_metrics *m) {
   if (!m) return;
   if (m->fd >= 0) close(m->fd);
+  lt_events_close(m->events);
   free(m->path);
   free(m);
 }
@@ -116,11 +131,17 @@ lt_status lt_metrics_append(lt_metrics *m, const lt_tree *record, lt_error *e) {
   lt_text_bytes(&line, "\n", 1);
   if (st == LT_OK && line.failed) st = lt_fail_memory(e, 64, "a line of metrics");
   if (st == LT_OK) st = write_line(m, &line, e);
+  if (st == LT_OK && (st = lt_events_append(m->events, step, record, e)) != LT_OK) { /* both, or neither */
+    m->bytes -= (int64_t)line.n;
+    if (ftruncate(m->fd, (off_t)m->bytes) != 0)
+      lt_error_hint(e, "the metrics have a line of step %lld", (long long)step);
+  }
   if (st == LT_OK) m->last = step;
   lt_text_free(&line);
   return st;
 }
 
 lt_status lt_metrics_sync(lt_metrics *m, lt_error *e) {
-  return fsync(m->fd) == 0 ? LT_OK : lt_durable_fail(e, "write to the disk", m->path);
+  if (fsync(m->fd) != 0) return lt_durable_fail(e, "write to the disk", m->path);
+  return lt_events_sync(m->events, e);
 }

@@ -1,4 +1,4 @@
-/* metrics.h: metrics.jsonl of a run: one JSON object a line, one line a step.
+/* metrics.h: metrics.jsonl of a run, one JSON object a line, one line a step; beside it the numbers as TensorBoard events.
 ** A line is written by one call and seen at once; a step appears once, whatever was killed and resumed. */
 #ifndef LT_STORE_METRICS_H
 #define LT_STORE_METRICS_H
@@ -8,7 +8,7 @@
 typedef struct lt_metrics lt_metrics;
 
 /* Open for appending after step `keep`: later lines go (the run will make them again), so does a torn last line; the
-** file is replaced at once or not at all. keep = -1 begins an empty file. What other programs wrote into it goes too. */
+** file is replaced at once or not at all. The event file is in the same folder. keep = -1 begins an empty file. What other programs wrote into it goes too. */
 lt_status lt_metrics_open(const char *path, int64_t keep, lt_metrics **out, lt_error *e);
 void lt_metrics_close(lt_metrics *m);
 

@@ -40,6 +40,8 @@ local data = {
       length,
       { type = "list", of = { type = "tuple", of = { { type = "integer", min = 0, name = "first step" }, length } } } },
     doc = "Tokens a sequence; or a list of { first step, length }, ascending from step 0." },
+  { "look_ahead", type = "integer", min = 0, max = 64, default = 2, unit = "steps",
+    doc = "Steps whose text is read while another runs; 0: read when it is needed." },
 }
 
 local function finish_data(value, _, fault)

@@ -91,4 +91,91 @@ function command.metrics(run)
   return lines, records
 end
 
+-- ---- TensorBoard's event files, by the format's description ----
+
+local function crc32c(s)
+  local x = -1
+  for i = 1, #s do
+    x = bit.bxor(x, s:byte(i))
+    for _ = 1, 8 do x = bit.bxor(bit.rshift(x, 1), bit.band(0x82f63b78, -bit.band(x, 1))) end
+  end
+  return bit.bnot(x)
+end
+
+local function little(s) -- bytes → number
+  local x = 0
+  for i = #s, 1, -1 do x = x * 256 + s:byte(i) end
+  return x
+end
+
+local function check_sum(s, sum)
+  local masked = bit.tobit(bit.ror(crc32c(s), 15) + 0xa282ead8)
+  assert(masked == bit.tobit(little(sum)), "a sum is wrong")
+end
+
+local function varint(s, at)
+  local x, scale = 0, 1
+  repeat
+    local byte = s:byte(at)
+    x, scale, at = x + byte % 128 * scale, scale * 128, at + 1
+  until byte < 128
+  return x, at
+end
+
+-- The fields of a message: { number, what }.
+local function message(s)
+  local fields, at = {}, 1
+  while at <= #s do
+    local key, value, n
+    key, at = varint(s, at)
+    local wire = key % 8
+    if wire == 0 then
+      value, at = varint(s, at)
+    else
+      if wire == 2 then n, at = varint(s, at) end
+      n = n or wire == 1 and 8 or 4
+      value, at = s:sub(at, at + n - 1), at + n
+    end
+    fields[#fields + 1] = { (key - wire) / 8, value }
+  end
+  return fields
+end
+
+local function values_of(summary)
+  local values = {}
+  for _, value in ipairs(message(summary)) do
+    local tag, number
+    for _, f in ipairs(message(value[2])) do
+      if f[1] == 1 then tag = f[2] end
+      if f[1] == 2 then number = tonumber(ffi.cast("const float *", f[2])[0]) end
+    end
+    values[tag] = number
+  end
+  return values
+end
+
+-- The events of a run's only event file, in its order: { step =, values = { tag = number } }.
+function command.events(run)
+  local list = io.popen("ls " .. run .. "/events.out.tfevents.*")
+  local name = list:read "*l"
+  assert(name and not list:read "*l", "not one event file")
+  list:close()
+  local s, at, events = command.read(name), 1, {}
+  while at <= #s do
+    local n = little(s:sub(at, at + 7))
+    check_sum(s:sub(at, at + 7), s:sub(at + 8, at + 11))
+    check_sum(s:sub(at + 12, at + 11 + n), s:sub(at + 12 + n, at + 15 + n))
+    local event, version = {}, nil
+    for _, f in ipairs(message(s:sub(at + 12, at + 11 + n))) do
+      if f[1] == 2 then event.step = f[2] end
+      if f[1] == 3 then version = f[2] end
+      if f[1] == 5 then event.values = values_of(f[2]) end
+    end
+    assert(version == (at == 1 and "brain.Event:2" or nil))
+    if not version then events[#events + 1] = event end
+    at = at + 16 + n
+  end
+  return events
+end
+
 return command

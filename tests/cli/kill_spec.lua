@@ -63,6 +63,10 @@ describe("a run", function()
         end
       until status == 0
       assert.same(whole, (command.metrics(path)))
+      local steps = {}
+      for i, event in ipairs(command.events(path)) do steps[i] = event.step end
+      assert.equal(41, #steps)
+      for i = 1, 41 do assert.equal(i - 1, steps[i]) end
     until kills >= 8 or tries > 30
     assert.is_true(kills >= 4 and begun >= 3, kills .. " kills, " .. begun .. " of them in the steps")
   end)

@@ -51,6 +51,33 @@ describe("ltrain-lua recipe.lua", function()
     assert.equal(300, records[5].eval_tokens)
   end)
 
+  it("writes the numbers of every step as events, once, whatever was resumed", function()
+    train("events", "--steps 7")
+    local _, records = train("events", "--resume")
+    local events = command.events(folder .. "/events")
+    assert.equal(13, #events)
+    for i, event in ipairs(events) do
+      assert.equal(i - 1, event.step)
+      for key, x in pairs(records[i]) do
+        local y = event.values[key]
+        assert.is_true(key == "step" or math.abs(x - y) <= 1e-7 * math.abs(x), key)
+      end
+    end
+    assert.is_nil(events[1].values.step)
+  end)
+
+  it("ends when its text is gone, within a step, and names the file", function()
+    local script = string.format("cd %s; cp -r text gone; '%s' recipe.lua --run lost --set data.train=gone/*.txt "
+      .. "--set data.hold_out=0 --set train.steps=1000000 --set train.eval_every=0 > log 2>&1 & pid=$!; "
+      .. "cd %s; while ! test -s lost/metrics.jsonl; do sleep 0.02; done; rm -r gone; wait $pid; echo $? > status",
+      folder, command.path, folder)
+    command.write(folder .. "/gone.sh", script)
+    os.execute("timeout 60 sh " .. folder .. "/gone.sh")
+    local said = command.read(folder .. "/log")
+    assert.equal(4, tonumber(command.read(folder .. "/status")), said)
+    assert.matches("gone/%d%d%.txt: cannot open: No such file", said)
+  end)
+
   it("keeps what it ran, and the newest saves", function()
     train("kept", "width=20 --set train.steps=17")
     assert.equal(recipe, command.read(folder .. "/kept/recipe.lua"))

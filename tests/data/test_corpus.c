@@ -21,10 +21,10 @@ static void check_text(lt_corpus *c, lt_corpus_part p, int64_t n, const char *te
   char got[64] = "";
   lt_error e = {0};
   if (!CHECK_INT(lt_corpus_document_tokens(c, p, n), length)) return;
-  CHECK_INT(lt_corpus_read(c, p, n, 0, (int64_t)length, got, &e), LT_OK);
+  CHECK_INT(lt_corpus_read(c, NULL, p, n, 0, (int64_t)length, got, &e), LT_OK);
   CHECK(memcmp(got, text, length) == 0);
   for (int64_t i = 0; i < (int64_t)length; i++) {
-    CHECK_INT(lt_corpus_read(c, p, n, i, 1, got, &e), LT_OK);
+    CHECK_INT(lt_corpus_read(c, NULL, p, n, i, 1, got, &e), LT_OK);
     CHECK_INT(got[0], text[i]);
   }
 }
@@ -44,9 +44,9 @@ static void test_files(void) {
   check_text(c, LT_CORPUS_TRAIN, 2, "third", 5);
   CHECK_STR(lt_corpus_document_path(c, LT_CORPUS_TRAIN, 2), "files/sub/c.txt");
   char x[8];
-  CHECK_INT(lt_corpus_read(c, LT_CORPUS_TRAIN, 1, 3, 4, x, NULL), LT_USAGE);
-  CHECK_INT(lt_corpus_read(c, LT_CORPUS_TRAIN, 1, -1, 1, x, NULL), LT_USAGE);
-  CHECK_INT(lt_corpus_read(c, LT_CORPUS_TRAIN, 1, 6, 0, x, NULL), LT_OK);
+  CHECK_INT(lt_corpus_read(c, NULL, LT_CORPUS_TRAIN, 1, 3, 4, x, NULL), LT_USAGE);
+  CHECK_INT(lt_corpus_read(c, NULL, LT_CORPUS_TRAIN, 1, -1, 1, x, NULL), LT_USAGE);
+  CHECK_INT(lt_corpus_read(c, NULL, LT_CORPUS_TRAIN, 1, 6, 0, x, NULL), LT_OK);
   lt_corpus_close(c);
   lt_corpus_close(NULL);
 }
@@ -110,7 +110,7 @@ static void test_hold_out(void) {
       held[line] |= (unsigned char)(1 << round);
       char got[5] = "", expected[8];
       sprintf(expected, "%04d", (int)line);
-      CHECK_INT(lt_corpus_read(c, LT_CORPUS_EVAL, i, 0, 4, got, &e), LT_OK);
+      CHECK_INT(lt_corpus_read(c, NULL, LT_CORPUS_EVAL, i, 0, 4, got, &e), LT_OK);
       CHECK_STR(got, expected);
     }
     lt_corpus_close(c);
@@ -160,12 +160,12 @@ static void test_changed(void) {
     scratch_text("changed.txt", "123456");
     lt_corpus *c = open_corpus("changed.txt", NULL, 0, LT_OK, &e);
     if (now[i]) {
-      CHECK_INT(lt_corpus_read(c, LT_CORPUS_TRAIN, 0, 0, 6, x, &e), LT_OK);
+      CHECK_INT(lt_corpus_read(c, NULL, LT_CORPUS_TRAIN, 0, 0, 6, x, &e), LT_OK);
       scratch_text("changed.txt", now[i]);
     } else {
       CHECK(unlink(scratch_path("changed.txt")) == 0);
     }
-    CHECK_INT(lt_corpus_read(c, LT_CORPUS_TRAIN, 0, 0, 2, x, &e), LT_DATA);
+    CHECK_INT(lt_corpus_read(c, NULL, LT_CORPUS_TRAIN, 0, 0, 2, x, &e), LT_DATA);
     CHECK_STR(e.what, now[i] ? "a text file changed while it was in use" : "cannot open: No such file or directory");
     CHECK_STR(e.where, "changed.txt");
     lt_corpus_close(c);

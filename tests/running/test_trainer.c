@@ -117,6 +117,7 @@ static run *begin_with(const setting *s, const lt_length *length, int32_t n, int
                                 .tokens = s->tokens,
                                 .length = length,
                                 .n_length = n,
+                                .look_ahead = 2,
                                 .eval_tokens = 400,
                                 .eval_length = eval_length,
                                 .log = {listen, r->said}};
