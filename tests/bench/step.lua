@@ -20,6 +20,10 @@ local cases = {
   { name = "step.w256.f32.t8192", model = w256, rows = 1, length = 8192 },
   { name = "step.gpt2_124m.f32.t1024", model = gpt2, rows = 1, length = 1024 },
 }
+for i = 1, #cases do -- the same in bf16
+  local case = cases[i]
+  cases[#cases + 1] = { name = case.name:gsub("f32", "bf16"), model = case.model, rows = case.rows, length = case.length }
+end
 
 local options = { rounds = 5, clock = "wall", threads = ffi.C.lt_cpu_threads() }
 do
@@ -87,7 +91,7 @@ local function text(rows, length, vocab, step)
 end
 
 local function measure(case)
-  local given = {}
+  local given, dtype = {}, case.name:match "%.(b?f%d+)%."
   for key, value in pairs(case.model) do given[key] = value end
   given.ffn = lt.nn.swiglu(case.model.ffn)
   local rows, length = case.rows, case.length
@@ -97,7 +101,7 @@ local function measure(case)
   local model = lt.check(lt.nn.decoder(given), "model")
   local update = lt.check(lt.optim.adamw { lr = 1e-4 }, "optim")
   local program = lt.program {
-    dtype = "f32", tokens = rows * length, sequences = rows, length = length,
+    dtype = dtype, tokens = rows * length, sequences = rows, length = length,
     build = function(ctx)
       lt.nn.build(ctx, model)
       lt.optim.build(ctx, update)
@@ -119,12 +123,13 @@ local function measure(case)
   program:close()
   local shape = string.format("layers=%d width=%d vocab=%d %dx%d", given.layers, given.width, given.vocab, rows, length)
   local speed, share = median(speeds), median(shares)
-  print(string.format("%-38s %-44s %10.4g %-9s %8.3f %8s %8s", case.name, shape, speed, "tokens/s", share, "-", "-"))
+  print(string.format("%-38s %-44s %10.4g %-9s %8.3f %8s %8s %8s", case.name, shape, speed, "tokens/s", share, "-", "-",
+    "-"))
   if options.json then
     local f = assert(io.open(options.json, "a"))
-    f:write(string.format('{"name": "%s", "shape": "%s", "dtype": "f32", "threads": %d, "value": %.6g, '
-      .. '"unit": "tokens/s", "share_of_fma": %.4g, "share_of_amx": null, "share_of_triad": null}\n',
-      case.name, shape, threads, speed, share))
+    f:write(string.format('{"name": "%s", "shape": "%s", "dtype": "%s", "threads": %d, "value": %.6g, '
+      .. '"unit": "tokens/s", "share_of_fma": %.4g, "share_of_dot": null, "share_of_amx": null, "share_of_triad": null}\n',
+      case.name, shape, dtype, threads, speed, share))
     f:close()
   end
 end

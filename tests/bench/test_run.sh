@@ -20,7 +20,8 @@ for _, row in ipairs(rows) do
 end
 for _, name in ipairs { "product.f32.1024x768x3072", "attention.f32.fwd.d64.t4096", "attention.f32.both.d64.t4096",
   "attention.f32.both.d128.t16384", "norm.f32", "adamw.f32", "loss.f32", "step.w256.f32.t1024",
-  "step.gpt2_124m.f32.t1024" } do
+  "step.gpt2_124m.f32.t1024", "product.bf16.1024x768x3072", "attention.bf16.both.d64.t4096",
+  "step.w256.bf16.t8192" } do
   assert(names[name], name .. " is missing")
 end
 assert(names["product.f32.1024x768x3072"].share_of_fma > 0)

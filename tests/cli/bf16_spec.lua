@@ -53,10 +53,12 @@ describe("ltrain-lua in bf16", function()
     local _, narrow = train "narrow"
     local _, wide = train("wide", "--set dtype=f32")
     assert.is_true(narrow[1].memory < wide[1].memory)
+    local equal = 0
     for i = 1, 12 do
-      assert.not_equal(wide[i].loss, narrow[i].loss)
+      equal = equal + (wide[i].loss == narrow[i].loss and 1 or 0)
       assert.is_true(math.abs(wide[i].loss - narrow[i].loss) < 1e-2)
     end
+    assert.is_true(equal < 4) -- it was computed in another type
     assert.is_true(narrow[12].loss < narrow[1].loss - 0.3)
   end)
 
@@ -72,7 +74,8 @@ describe("ltrain-lua in bf16", function()
   it("proves its layouts in double", function()
     local status, said = run("--verify-layout --ranks 2 " .. file)
     assert.equal(0, status, said)
-    assert.matches("f64", said)
+    assert.matches("in double", said, 1, true)
+    assert.matches("3 of 3 layouts agree", said, 1, true)
   end)
 
   it("shows its casts", function()
