@@ -1,5 +1,5 @@
 -- golden.lua: compares whole runs with the reference values of a folder: `ltrain-lua --script tests/golden.lua DIR`.
--- Every file runs in float32 and double, decoders in bf16 too, on 1, 2 and 3 ranks of dp, or on the layouts named behind
+-- Every file runs in float32 and double, decoders in bf16 too, on 1, 2 and 3 ranks of dp, or on layouts named behind
 -- the folder (`dp=2,tp=2,shard=1,units=2`), as a graph through all passes; every document is a sequence of its own, so
 -- that several ranks have work. One line a run; a difference, or no known file, is exit 1.
 -- What the tensors of a file mean, and how close is right: tests/golden/README.md.

@@ -21,8 +21,8 @@ local cases = {
   { name = "step.gpt2_124m.f32.t1024", model = gpt2, rows = 1, length = 1024 },
 }
 for i = 1, #cases do -- the same in bf16
-  local case = cases[i]
-  cases[#cases + 1] = { name = case.name:gsub("f32", "bf16"), model = case.model, rows = case.rows, length = case.length }
+  local case, name = cases[i], cases[i].name:gsub("f32", "bf16")
+  cases[#cases + 1] = { name = name, model = case.model, rows = case.rows, length = case.length }
 end
 
 local options = { rounds = 5, clock = "wall", threads = ffi.C.lt_cpu_threads() }
@@ -128,7 +128,8 @@ local function measure(case)
   if options.json then
     local f = assert(io.open(options.json, "a"))
     f:write(string.format('{"name": "%s", "shape": "%s", "dtype": "%s", "threads": %d, "value": %.6g, '
-      .. '"unit": "tokens/s", "share_of_fma": %.4g, "share_of_dot": null, "share_of_amx": null, "share_of_triad": null}\n',
+      .. '"unit": "tokens/s", "share_of_fma": %.4g, "share_of_dot": null, "share_of_amx": null, '
+      .. '"share_of_triad": null}\n',
       case.name, shape, dtype, threads, speed, share))
     f:close()
   end

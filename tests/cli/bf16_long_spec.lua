@@ -8,7 +8,8 @@ describe("recipes/small.lua in bf16", function()
     local recipe = os.getenv "LT_TEST_DATA" .. "/../recipes/small.lua"
     for _, dtype in ipairs { "f32", "bf16" } do
       local run = folder .. "/" .. dtype
-      local status, said = command.run(folder, string.format("%s --run %s --steps 200 --set dtype=%s", recipe, run, dtype))
+      local arguments = string.format("%s --run %s --steps 200 --set dtype=%s", recipe, run, dtype)
+      local status, said = command.run(folder, arguments)
       assert.equal(0, status, said)
       local _, records = command.metrics(run)
       loss[dtype] = records[#records].eval_loss or records[#records - 1].eval_loss

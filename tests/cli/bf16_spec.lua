@@ -1,4 +1,4 @@
--- bf16_spec.lua: ltrain-lua trains in bf16: the same bits twice and resumed, near float32, on ranks; saves hold float32;
+-- bf16_spec.lua: ltrain-lua trains in bf16: the same bits twice and resumed, near float32, on ranks; saves in float32;
 -- layouts are proved in double.
 package.path = os.getenv "LT_TEST_DATA" .. "/cli/?.lua;" .. package.path
 local command = require "command"
