@@ -17,6 +17,7 @@ typedef enum cli_command {
   CLI_STAGE,
   CLI_EXPLAIN,
   CLI_VERIFY,
+  CLI_EVAL,
   CLI_SWEEP,
   CLI_DIFF,
   CLI_DOCTOR,
@@ -72,6 +73,8 @@ void cli_print_options_of(cli_command c, lt_text *out);
 
 /* Train what the recipe describes. LT_INTERRUPTED after a save when SIGINT or SIGTERM came. */
 lt_status cli_train(cli_options *o, lt_error *e);
+/* --eval: the newest whole save of a run, measured on held-out text; on all ranks. */
+lt_status cli_eval(cli_options *o, lt_error *e);
 /* --stage and --check: compile, print, train nothing. */
 lt_status cli_stage(cli_options *o, lt_error *e);
 lt_status cli_check(cli_options *o, lt_error *e);

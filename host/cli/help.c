@@ -70,6 +70,17 @@ static const char *const pages[CLI_COMMANDS] = {
         "examples:\n"
         "  ltrain-lua --stage place --ranks 2 recipes/small.lua\n"
         "  ltrain-lua --stage memory --json recipes/small.lua\n",
+    [CLI_EVAL] =
+        "usage: ltrain-lua --eval [--run DIR] [--json] RECIPE.lua [name=value ...]\n"
+        "\n"
+        "Loads the newest whole save of the run (default: the newest run of the recipe) and reads the recipe's "
+        "held-out\n"
+        "text, train.eval_tokens of it: loss in nats a token and perplexity, of all and by position in the document:\n"
+        "0, 1, 2 ... 3, 4 ... 7 and so on. Other text: --set data.eval=FILES. A run may be training meanwhile.\n"
+        "\n"
+        "examples:\n"
+        "  ltrain-lua --eval recipes/small.lua\n"
+        "  ltrain-lua --eval recipes/small.lua --run runs/wide width=256 --json\n",
     [CLI_VERIFY] =
         "usage: ltrain-lua --verify-layout --ranks 2,3,4 RECIPE.lua [name=value ...]\n"
         "\n"

@@ -42,12 +42,13 @@ static int run_text(const cli_options *o) {
   return st;
 }
 
-/* Of many ranks one is enough to look at a recipe; all train. */
+/* Of many ranks one is enough to look at a recipe; all train and evaluate. */
 static int run_recipe(lt_status (*command)(cli_options *, lt_error *), cli_options *o) {
   lt_error e = {0};
   lt_status st = lt_comm_launched() && !o->world ? cli_world_open(o, &e) : LT_OK;
   if (o->ranks <= 0) o->ranks = 1;
-  if (st == LT_OK && (o->command == CLI_TRAIN || lt_world_rank(o->world) == 0)) st = command(o, &e);
+  if (st == LT_OK && (o->command == CLI_TRAIN || o->command == CLI_EVAL || lt_world_rank(o->world) == 0))
+    st = command(o, &e);
   if (st != LT_OK) cli_world_report(o, &e);
   return st;
 }
@@ -110,6 +111,7 @@ int main(int argc, char **argv) {
     case CLI_TRAIN: status = run_recipe(cli_train, &o); break;
     case CLI_STAGE: status = run_recipe(cli_stage, &o); break;
     case CLI_CHECK: status = run_recipe(cli_check, &o); break;
+    case CLI_EVAL: status = run_recipe(cli_eval, &o); break;
     case CLI_VERIFY: status = run_recipe(cli_verify_layout, &o); break;
     default: break;
     }

@@ -12,7 +12,7 @@
 #define BIT(command) (1u << (command))
 #define TRAINING     (BIT(CLI_TRAIN) | BIT(CLI_SWEEP))
 #define COMPILING    (BIT(CLI_CHECK) | BIT(CLI_STAGE) | BIT(CLI_EXPLAIN) | BIT(CLI_VERIFY))
-#define WITH_RECIPE  (TRAINING | COMPILING)
+#define WITH_RECIPE  (TRAINING | COMPILING | BIT(CLI_EVAL))
 
 /* ---- The tables ---- */
 
@@ -21,6 +21,7 @@ const cli_command_def cli_commands[CLI_COMMANDS] = {
     [CLI_CHECK] = {"--check", NULL, "read and compile the recipe, say what it needs, train nothing"},
     [CLI_STAGE] = {"--stage", "NAME", "print one stage of the compilation"},
     [CLI_VERIFY] = {"--verify-layout", NULL, "do losses, gradients and updates of all layouts of --ranks agree?"},
+    [CLI_EVAL] = {"--eval", NULL, "loss and perplexity of a run's newest save, by position in the context"},
     [CLI_CONSOLE] = {"-i", NULL, "a Lua console with `lt` at hand"},
     [CLI_SCRIPT] = {"--script", "FILE", "run ordinary Lua with `lt` at hand; what follows are its arguments"},
     [CLI_TEXT] = {"-e", "CODE", "run a piece of Lua and print what it returns"},
@@ -45,13 +46,14 @@ static const option_def options[] = {
      "change a setting of the recipe: --set train.steps=100; may be repeated"},
     {"--steps", "N", NUMBER, TRAINING, FIELD(steps), 0, INT64_MAX,
      "end after N steps instead of train.steps; the curve of the learning rate stays"},
-    {"--run", "DIR", TEXT, TRAINING, FIELD(run), 0, 0, "the folder of the run (default: a new one, runs/RECIPE-N)"},
+    {"--run", "DIR", TEXT, TRAINING | BIT(CLI_EVAL), FIELD(run), 0, 0,
+     "the folder of the run (default: a new one, runs/RECIPE-N)"},
     {"--resume", NULL, FLAG, TRAINING, FIELD(resume), 0, 0,
      "go on from the newest whole save in the folder of the run (default: the newest run)"},
     {"--ranks", "N", RANKS, WITH_RECIPE | BIT(CLI_DIFF), FIELD(ranks), 1, 4096,
      "spread it over N ranks, walked in this process; under mpirun or srun the job says N"},
     {"--rank", "R", NUMBER, BIT(CLI_STAGE) | BIT(CLI_EXPLAIN), FIELD(rank), 0, 4095, "whose schedule is shown"},
-    {"--json", NULL, FLAG, BIT(CLI_STAGE) | BIT(CLI_DOCTOR) | BIT(CLI_EXPLAIN), FIELD(json), 0, 0,
+    {"--json", NULL, FLAG, BIT(CLI_STAGE) | BIT(CLI_DOCTOR) | BIT(CLI_EXPLAIN) | BIT(CLI_EVAL), FIELD(json), 0, 0,
      "as one JSON value, for programs"},
 };
 #define OPTIONS ((int)(sizeof options / sizeof *options))

@@ -68,7 +68,7 @@ lt_status lt_run_read(lt_run *r, const char *name, void *to, int64_t bytes, lt_t
   if (st == LT_OK && to) {
     st = lt_session_read(lt_trainer_session(r->trainer), s->name, &x, &own);
     if (st == LT_OK && info.bytes) memcpy(to, x->data, (size_t)info.bytes);
-    if (st != LT_OK && r->world) (void)lt_comm_abort(r->world->comm, &own);
+    if (st != LT_OK && r->joined) (void)lt_comm_abort(r->joined, &own);
   }
   if (st == LT_OK) lt_struct_give(out, &info, sizeof info);
   lt_tensor_free(x);

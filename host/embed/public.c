@@ -14,9 +14,9 @@ const char *lt_error_text(const lt_error *e, char *buf, size_t n) {
   return buf;
 }
 
-/* The end of a call that all ranks make. */
+/* The end of a call that all ranks make. Who brought the world along (the command) tells the others itself. */
 static lt_status end_all(lt_run *r, lt_status st, const lt_error *own, lt_error *e) {
-  if (st != LT_OK && r->world && !*r->met) (void)lt_comm_abort(r->world->comm, own);
+  if (st != LT_OK && r->joined && !*r->met) (void)lt_comm_abort(r->joined, own);
   return lt_error_give(st, own, e);
 }
 
