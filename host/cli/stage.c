@@ -47,7 +47,10 @@ static void print_plan(const lt_program *p) {
   printf("step        %lld tokens in at most %lld sequences of at most %lld; %d units\n",
          (long long)p->plan.data.tokens, (long long)p->plan.data.sequences, (long long)p->plan.data.length,
          (int)p->plan.units);
-  printf("recomputed  %d layers\n", (int)p->plan.layers_recomputed);
+  lt_text keeps = {0};
+  lt_checkpoint_print(p, &keeps);
+  printf("kept        %s\n", keeps.s ? keeps.s : "");
+  lt_text_free(&keeps);
   printf("predicted   %.3g s a step\n", p->plan.seconds);
   for (int32_t r = 0; r < p->plan.mesh.world; r++) print_rank(p, r);
 }

@@ -1,6 +1,6 @@
-/* compile.c: the plan loop: micro-batches × recomputed layers, until the peak of every rank fits the budget.
+/* compile.c: the plan loop: micro-batches × what layers keep, until the peak of every rank fits the budget.
 ** Candidates are tried in a fixed order with fixed costs, so every rank of a world comes to the same plan. */
-#include "compile/compile.h"
+#include "compile/checkpoint.h"
 #include "core/hash.h"
 
 #include <inttypes.h>
@@ -19,6 +19,7 @@ void lt_program_free(lt_program *p) {
   if (!p) return;
   for (int32_t r = 0; p->schedule && r < p->plan.mesh.world; r++) lt_schedule_free(p->schedule[r]);
   free(p->schedule);
+  free(p->option);
   lt_graph_free(p->graph);
   free(p);
 }
@@ -29,7 +30,8 @@ typedef struct attempt {
   lt_build_fn build;
   void *context;
   const lt_plan_options *o;
-  int stage; /* the last pass to run */
+  int stage;  /* the last pass to run */
+  bool plain; /* whatever the options say, all is kept */
 } attempt;
 
 /* A graph without its update phase: evaluation changes nothing. */
@@ -72,9 +74,29 @@ static lt_status make_schedule(const attempt *a, lt_program *p, int32_t rank, lt
   return status;
 }
 
-/* One candidate: everything for `units` units with `layers` layers recomputed. */
-static lt_status try_plan(const attempt *a, const lt_mesh *m, int32_t units, int32_t layers, lt_program **out,
-                          lt_error *e) {
+/* What every layer keeps: as given, or the first `layers` of the options the least, or all. */
+static lt_status keep_what(const attempt *a, lt_program *p, const unsigned char *option, lt_error *e) {
+  const lt_plan_options *o = a->o;
+  int32_t n = o->backward ? lt_checkpoint_layers(p->graph) : 0;
+  int least = LT_KEEP_ALL;
+  for (int k = 0; k < LT_KEEPS; k++)
+    if (o->checkpoint & LT_MAY(k)) least = k;
+  p->option = calloc((size_t)n + 1, 1);
+  if (!p->option) return lt_fail_memory(e, (size_t)n, "a program");
+  for (int32_t i = 0; i < n; i++) {
+    p->option[i] = option ? option[i] : (unsigned char)(i < o->layers ? least : LT_KEEP_ALL);
+    p->plan.keeps[p->option[i]]++;
+    p->plan.layers_recomputed += p->option[i] != LT_KEEP_ALL;
+  }
+  if (a->stage < CHECKPOINT || !o->backward) return LT_OK;
+  lt_checkpoint c = {.option = p->option, .layers = n};
+  if (!a->plain) c = (lt_checkpoint){p->option, n, o->keep, o->drop, o->n_keep, o->n_drop};
+  return lt_pass_checkpoint(p->graph, &c, e);
+}
+
+/* One candidate: everything for `units` units; option [layers]: what they keep, NULL: what the options say. */
+static lt_status try_plan(const attempt *a, const lt_mesh *m, int32_t units, const unsigned char *option,
+                          lt_program **out, lt_error *e) {
   lt_program *p = calloc(1, sizeof *p);
   lt_status status = LT_OK;
   *out = NULL;
@@ -86,10 +108,7 @@ static lt_status try_plan(const attempt *a, const lt_mesh *m, int32_t units, int
     status = lt_fail_memory(e, sizeof *p->schedule * (size_t)m->world, "a program");
     goto done;
   }
-  if ((status = make_graph(a, p, e))) goto done;
-  int32_t all = a->o->backward ? lt_checkpoint_layers(p->graph) : 0;
-  p->plan.layers_recomputed = layers < all ? layers : all;
-  if (a->stage >= CHECKPOINT && (status = lt_pass_checkpoint(p->graph, p->plan.layers_recomputed, e))) goto done;
+  if ((status = make_graph(a, p, e)) || (status = keep_what(a, p, option, e))) goto done;
   for (int32_t r = 0; r < m->world && a->stage >= LOWER && !status; r++) {
     status = make_schedule(a, p, r, e);
     if (status) break;
@@ -106,36 +125,98 @@ done:
   return LT_OK;
 }
 
-/* The fewest recomputed layers that fit the budget, by bisection: the peak falls with every layer. If not even all of
-** them fit, the smaller of none and all; the caller looks at the peak. */
-static lt_status fit_layers(const attempt *a, const lt_mesh *m, int32_t units, lt_program **out, lt_error *e) {
-  const lt_plan_options *o = a->o;
-  lt_program *fit = NULL;
-  int32_t fixed = o->checkpoint == LT_CHECKPOINT_NONE ? 0 : o->layers;
-  lt_status status = try_plan(a, m, units, fixed > 0 ? fixed : 0, out, e);
-  if (status || fixed >= 0 || !o->budget || (*out)->plan.peak <= o->budget) return status;
-  int32_t lo = 1, hi = lt_checkpoint_layers((*out)->graph);
-  if (hi == 0 || (status = try_plan(a, m, units, hi, &fit, e))) return status;
-  if (fit->plan.peak > o->budget && fit->plan.peak >= (*out)->plan.peak) {
-    lt_program_free(fit);
+/* ---- What is kept, under a budget ---- */
+
+typedef struct fitting {
+  const attempt *a;
+  const lt_mesh *m;
+  int32_t units;
+  int64_t budget;
+  lt_profile *profile;
+  lt_program *best;   /* the fastest that fits; where none does the smallest */
+  int64_t fit, unfit; /* limits of the search: whose plan fits, whose does not */
+  unsigned char *option;
+} fitting;
+
+static bool fits(const fitting *f, const lt_program *p) { return p->plan.peak <= f->budget; }
+
+/* The plan for what the search finds under `limit`; peak 0: it finds nothing. */
+static lt_status try_limit(fitting *f, int64_t limit, int64_t *peak, lt_error *e) {
+  bool found;
+  lt_program *p = NULL;
+  *peak = 0;
+  lt_status status = lt_profile_choose(f->profile, limit, f->option, &found, e);
+  if (status) return status;
+  if (!found && fits(f, f->best)) return LT_OK;
+  if (!memcmp(f->option, f->best->option, (size_t)lt_checkpoint_layers(f->best->graph))) {
+    *peak = found ? f->best->plan.peak : 0;
     return LT_OK;
   }
-  lt_program_free(*out);
-  *out = fit;
-  while (fit->plan.peak <= o->budget && lo < hi) { /* hi fits, lo - 1 does not */
-    int32_t mid = lo + (hi - lo) / 2;
-    if ((status = try_plan(a, m, units, mid, &fit, e))) return status;
-    if (fit->plan.peak <= o->budget) {
-      lt_program_free(*out);
-      *out = fit;
-      hi = mid;
-    } else {
-      lt_program_free(fit);
-      fit = *out;
-      lo = mid + 1;
-    }
+  if ((status = try_plan(f->a, f->m, f->units, f->option, &p, e))) return status;
+  if (found) *peak = p->plan.peak;
+  if (fits(f, p) ? !fits(f, f->best) || p->plan.seconds < f->best->plan.seconds
+                 : p->plan.peak < f->best->plan.peak && !fits(f, f->best)) {
+    lt_program_free(f->best);
+    f->best = p;
+  } else {
+    lt_program_free(p);
   }
   return LT_OK;
+}
+
+#define ROUNDS 8 /* of tightening, and of giving back */
+
+/* The search counts live bytes, the memory pass places them: what it needs beyond the budget is taken off the limit;
+** then the limit is raised again as far as it still fits. */
+static lt_status tighten(fitting *f, lt_error *e) {
+  int64_t limit = f->budget, peak = 1;
+  lt_status status = LT_OK;
+  f->fit = -1;
+  for (int round = 0; round < ROUNDS && peak && f->fit < 0; round++) {
+    if ((status = try_limit(f, limit, &peak, e))) return status;
+    if (peak && peak <= f->budget) {
+      f->fit = limit;
+    } else {
+      f->unfit = limit;
+      limit -= peak - f->budget;
+    }
+  }
+  for (int round = 0; round < ROUNDS && f->fit >= 0 && f->fit < f->budget && f->unfit - f->fit > 1; round++) {
+    limit = f->fit + (f->unfit - f->fit) / 2;
+    if ((status = try_limit(f, limit, &peak, e))) return status;
+    *(peak && peak <= f->budget ? &f->fit : &f->unfit) = limit;
+  }
+  return LT_OK;
+}
+
+static int32_t fullest(const lt_program *p) {
+  int32_t r = 0;
+  for (int32_t i = 1; i < p->plan.mesh.world; i++)
+    if (p->schedule[i]->arena_bytes > p->schedule[r]->arena_bytes) r = i;
+  return r;
+}
+
+/* The best plan for `units` units: all kept, or as the options fix it, or as the budget needs. */
+static lt_status fit_plan(const attempt *a, const lt_mesh *m, int32_t units, lt_program **out, lt_error *e) {
+  const lt_plan_options *o = a->o;
+  fitting f = {.a = a, .m = m, .units = units, .budget = o->budget};
+  lt_program *plain = NULL;
+  lt_status status = try_plan(a, m, units, NULL, &f.best, e);
+  *out = f.best;
+  if (status || !o->backward || !o->checkpoint || o->layers >= 0 || !o->budget || a->stage < MEMORY || fits(&f, f.best))
+    return status;
+  attempt keeping = *a;
+  keeping.plain = true;
+  status = try_plan(&keeping, m, units, NULL, &plain, e); /* the profile's own: the search may replace the best */
+  f.option = calloc((size_t)lt_checkpoint_layers(f.best->graph) + 1, 1);
+  if (!status && !f.option) status = lt_fail_memory(e, 1, "the choice of what is kept");
+  if (!status) status = lt_profile_create(plain, fullest(plain), o, &f.profile, e);
+  if (!status) status = tighten(&f, e);
+  lt_profile_free(f.profile);
+  lt_program_free(plain);
+  free(f.option);
+  *out = f.best;
+  return status;
 }
 
 /* Is x the better plan? One that fits beats one that does not; then predicted time, then peak. */
@@ -153,11 +234,11 @@ static lt_status plan_loop(const attempt *a, const lt_mesh *m, lt_program **out,
   int64_t part = (o->data.sequences + lt_mesh_dp(m) - 1) / lt_mesh_dp(m);
   lt_program *best = NULL;
   *out = NULL;
-  if (o->units > 0) return fit_layers(a, m, o->units, out, e);
+  if (o->units > 0) return fit_plan(a, m, o->units, out, e);
   for (int64_t batch = part; batch >= 1; batch--) { /* sequences of a micro-batch, descending */
     if (part % batch) continue;
     lt_program *p = NULL;
-    lt_status status = fit_layers(a, m, (int32_t)(part / batch), &p, e);
+    lt_status status = fit_plan(a, m, (int32_t)(part / batch), &p, e);
     if (status) {
       lt_program_free(p);
       lt_program_free(best);
@@ -217,7 +298,7 @@ static lt_status fail_budget(const lt_program *p, const lt_plan_options *o, lt_e
 
 lt_status lt_compile(lt_dtype real, lt_build_fn build, void *context, const lt_plan_options *o, int32_t keep,
                      lt_program **out, lt_error *e) {
-  attempt a = {real, build, context, o, VERIFY};
+  attempt a = {real, build, context, o, VERIFY, false};
   lt_mesh m;
   lt_program *p = NULL;
   *out = NULL;
@@ -257,7 +338,9 @@ static void print_stage(const lt_program *p, int stage, int32_t rank, lt_text *o
     lt_graph_print(p->graph, &p->plan.mesh, out);
     break;
   case CHECKPOINT:
-    lt_text_add(out, "%d units, %d layers recomputed\n", p->plan.units, p->plan.layers_recomputed);
+    lt_text_add(out, "%d units; ", p->plan.units);
+    lt_checkpoint_print(p, out);
+    lt_text_add(out, "\n");
     lt_graph_print(p->graph, &p->plan.mesh, out);
     break;
   case LOWER:
@@ -281,7 +364,7 @@ static lt_status plan_to_stage(const attempt *a, const lt_mesh *m, lt_program **
   if (a->stage < CHECKPOINT || a->stage >= MEMORY) return plan_loop(a, m, out, e);
   whole.stage = MEMORY;
   lt_status status = plan_loop(&whole, m, &p, e);
-  if (!status) status = try_plan(a, m, p->plan.units, p->plan.layers_recomputed, out, e);
+  if (!status) status = try_plan(a, m, p->plan.units, p->option, out, e);
   lt_program_free(p);
   return status;
 }
@@ -296,7 +379,7 @@ lt_status lt_compile_stage(lt_dtype real, lt_build_fn build, void *context, cons
     return LT_USAGE;
   }
   if (rank < 0 || rank >= o->world) return lt_fail(e, LT_USAGE, "rank %d is not in a world of %d", rank, o->world);
-  attempt a = {real, build, context, o, at};
+  attempt a = {real, build, context, o, at, false};
   lt_mesh m;
   lt_program *p = NULL;
   lt_status status = lt_mesh_create(&o->mesh, o->world, &m, e);

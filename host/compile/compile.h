@@ -13,10 +13,31 @@ typedef struct lt_data_bounds {
   int64_t block;     /* tokens a block of a sequence, for sp */
 } lt_data_bounds;
 
-typedef enum lt_checkpoint_kind {
-  LT_CHECKPOINT_NONE,  /* keep everything the backward pass reads */
-  LT_CHECKPOINT_LAYERS /* recompute whole layers: scopes matching `layer *` keep only what enters them */
-} lt_checkpoint_kind;
+/* What a layer (a scope `layer N…`) keeps for its backward pass, from the most to the least. The rest is computed again
+** just before it is read; what enters a layer and what it decided is always kept. */
+typedef enum lt_keep {
+  LT_KEEP_ALL,
+  LT_KEEP_COSTLY,    /* what element-wise operations made is computed again */
+  LT_KEEP_ATTENTION, /* everything but what attention made is */
+  LT_KEEP_INPUTS,    /* the whole layer is */
+  LT_KEEPS
+} lt_keep;
+
+#define LT_MAY(keep) (1u << (keep))
+enum { /* sets a plan may choose from; LT_KEEP_ALL is always among them */
+       LT_CHECKPOINT_NONE = 0,
+       LT_CHECKPOINT_LAYERS = LT_MAY(LT_KEEP_INPUTS),
+       LT_CHECKPOINT_AUTO = LT_MAY(LT_KEEP_COSTLY) | LT_MAY(LT_KEEP_ATTENTION) | LT_MAY(LT_KEEP_INPUTS)
+};
+
+typedef struct lt_checkpoint { /* a choice for every layer; layers from `layers` on keep all */
+  const unsigned char *option; /* [layers] of lt_keep */
+  int32_t layers;
+  /* Scopes inside layers (`*`: any run of characters) whose results are kept, or computed again, whatever the option:
+  ** keep comes first. Borrowed. */
+  const char *const *keep, *const *drop;
+  int32_t n_keep, n_drop;
+} lt_checkpoint;
 
 /* What time is predicted from; the defaults stand for a plain CPU core. */
 typedef struct lt_machine {
@@ -29,12 +50,14 @@ typedef struct lt_machine {
 typedef struct lt_plan_options {
   lt_mesh_spec mesh;
   int32_t world;
-  int32_t units;  /* micro-batches a step; 0: the plan loop chooses among divisors of the sequences a rank */
-  int64_t budget; /* bytes of the arena a rank; 0: none */
-  lt_checkpoint_kind checkpoint; /* the most that may be recomputed, as `layers` says */
-  int32_t layers; /* layers recomputed, the first ones; -1: as few as the budget needs (none without one) */
-  int32_t shard;  /* of the optimizer, over data axes: 1 moments, 2 and gradients, 3 and parameters; 0 nothing */
-  bool backward;  /* false: forward only, for evaluation */
+  int32_t units;       /* micro-batches a step; 0: the plan loop chooses among divisors of the sequences a rank */
+  int64_t budget;      /* bytes of the arena a rank; 0: none */
+  uint32_t checkpoint; /* LT_MAY: what layers may keep */
+  int32_t layers; /* the first so many keep the least of these; -1: the plan chooses for each layer, by the budget */
+  const char *const *keep, *const *drop; /* as in lt_checkpoint */
+  int32_t n_keep, n_drop;
+  int32_t shard; /* of the optimizer, over data axes: 1 moments, 2 and gradients, 3 and parameters; 0 nothing */
+  bool backward; /* false: forward only, for evaluation */
   lt_data_bounds data;
   lt_machine machine; /* zeros: the defaults */
 } lt_plan_options;
@@ -44,15 +67,17 @@ typedef struct lt_plan { /* the result of the plan loop, the same on all ranks *
   lt_data_bounds data;
   lt_machine machine;
   int32_t units;
-  int32_t layers_recomputed;
-  int64_t peak;   /* the largest arena of any rank, bytes */
-  double seconds; /* predicted for a step */
-  uint64_t hash;  /* of graph, placements, schedule order and sizes of all ranks */
+  int32_t layers_recomputed; /* that do not keep all */
+  int32_t keeps[LT_KEEPS];   /* how many layers keep what */
+  int64_t peak;              /* the largest arena of any rank, bytes */
+  double seconds;            /* predicted for a step */
+  uint64_t hash;             /* of graph, placements, schedule order and sizes of all ranks */
 } lt_plan;
 
 typedef struct lt_program { /* a compiled step */
   lt_graph *graph;          /* owned */
   lt_plan plan;
+  unsigned char *option;  /* [layers of the graph] of lt_keep; owned */
   lt_schedule **schedule; /* [world]; NULL for ranks that were not asked for */
 } lt_program;
 
@@ -62,7 +87,7 @@ lt_status lt_pass_differentiate(lt_graph *g, lt_error *e);
 lt_status lt_pass_place(lt_graph *g, const lt_mesh *m, int32_t shard, lt_error *e);
 /* The types of a narrow graph's operands, and the casts between them; nothing to do for others. */
 lt_status lt_pass_precision(lt_graph *g, lt_error *e);
-lt_status lt_pass_checkpoint(lt_graph *g, int32_t layers, lt_error *e);
+lt_status lt_pass_checkpoint(lt_graph *g, const lt_checkpoint *c, lt_error *e);
 lt_status lt_pass_lower(lt_graph *g, const lt_plan *plan, int32_t rank, lt_schedule **out, lt_error *e);
 lt_status lt_pass_order(lt_schedule *s, lt_error *e);
 lt_status lt_pass_memory(lt_schedule *s, lt_error *e);
@@ -71,6 +96,12 @@ lt_status lt_pass_verify(lt_schedule *const *s, int32_t world, lt_error *e);
 
 /* Layers a graph has: one more than the largest N of a scope "layer N…". */
 int32_t lt_checkpoint_layers(const lt_graph *g);
+/* "none", "cheap", "attention", "layers" or "auto": a recipe's word for what layers may keep. */
+bool lt_checkpoint_find(const char *mode, uint32_t *may);
+/* "all but element-wise": what an option keeps, for people. */
+const char *lt_keep_name(lt_keep keep);
+/* "layers 0-3 keep attention, 4 all": what a program's layers keep. */
+void lt_checkpoint_print(const lt_program *p, lt_text *out);
 
 /* Builds the graph afresh for a plan candidate: tokens of a unit may differ. */
 typedef lt_status (*lt_build_fn)(void *context, lt_graph *g, lt_error *e);

@@ -25,6 +25,10 @@ static lt_status ask(const lt_recipe_settings *s, int32_t ranks, const lt_struct
                         .budget = s->budget,
                         .checkpoint = s->checkpoint,
                         .layers = s->layers,
+                        .keep = s->keep,
+                        .drop = s->drop,
+                        .n_keep = (int32_t)s->n_keep,
+                        .n_drop = (int32_t)s->n_drop,
                         .shard = s->shard,
                         .backward = true,
                         .data = {.tokens = s->tokens, .sequences = sequences, .length = of->length, .block = s->block}};

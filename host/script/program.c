@@ -100,10 +100,8 @@ static void read_options(lua_State *L, program *p) {
   o->units = (int32_t)units;
   o->budget = lt_lua_opt_int(L, 1, "budget", 0);
   const char *checkpoint = lt_lua_opt_text(L, 1, "checkpoint", "none");
-  if (strcmp(checkpoint, "layers") == 0)
-    o->checkpoint = LT_CHECKPOINT_LAYERS;
-  else if (strcmp(checkpoint, "none") != 0)
-    lt_lua_fail(L, "checkpoint is \"none\" or \"layers\", not '%s'", checkpoint);
+  if (!lt_checkpoint_find(checkpoint, &o->checkpoint))
+    lt_lua_fail(L, "checkpoint is \"none\", \"cheap\", \"attention\", \"layers\" or \"auto\", not '%s'", checkpoint);
   o->layers = (int32_t)lt_lua_opt_int(L, 1, "layers", o->checkpoint && !o->budget ? INT32_MAX : -1);
   o->backward = lt_lua_opt_bool(L, 1, "backward", true);
   o->data.tokens = lt_lua_opt_int(L, 1, "tokens", 0);
@@ -258,7 +256,7 @@ static void set_number(lua_State *L, const char *key, double x) {
   lua_setfield(L, -2, key);
 }
 
-/* p:memory() → { peak, units, layers_recomputed, seconds, ranks = { { arena, states, live, items } } }, bytes */
+/* p:memory() → { peak, units, layers_recomputed, seconds, keeps = { by layer }, ranks = { { arena, states, live, items } } }, bytes */
 static int program_memory(lua_State *L) {
   const lt_program *c = lt_session_program(check_program(L)->session);
   lua_newtable(L);
@@ -266,6 +264,12 @@ static int program_memory(lua_State *L) {
   set_number(L, "units", c->plan.units);
   set_number(L, "layers_recomputed", c->plan.layers_recomputed);
   set_number(L, "seconds", c->plan.seconds);
+  lua_newtable(L);
+  for (int32_t i = 0; i < lt_checkpoint_layers(c->graph); i++) {
+    lua_pushstring(L, lt_keep_name(c->option[i]));
+    lua_rawseti(L, -2, i + 1);
+  }
+  lua_setfield(L, -2, "keeps");
   lua_newtable(L);
   for (int r = 0; r < c->plan.mesh.world; r++) {
     const lt_schedule *s = c->schedule[r];

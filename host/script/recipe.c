@@ -20,7 +20,7 @@ struct lt_recipe {
   lt_script *script;
   lt_recipe_settings settings;
   lt_recipe_length *length;
-  const char **train, **eval;
+  const char **train, **eval, **keep, **drop;
   double seconds; /* for building */
 };
 
@@ -143,9 +143,11 @@ static int read_settings(lua_State *L) {
   read_layout(L, s);
   s->shard = (int32_t)get_int(L, "optim.shard", 0);
   s->budget = get_int(L, "checkpoint.budget", 0);
-  bool layers = strcmp(get_text(L, "checkpoint.mode"), "layers") == 0;
-  s->checkpoint = layers ? LT_CHECKPOINT_LAYERS : LT_CHECKPOINT_NONE;
-  s->layers = (int32_t)get_int(L, "checkpoint.layers", layers && !s->budget ? INT32_MAX : -1);
+  if (!lt_checkpoint_find(get_text(L, "checkpoint.mode"), &s->checkpoint)) return luaL_error(L, "checkpoint.mode");
+  s->layers =
+      (int32_t)get_int(L, "checkpoint.layers", s->checkpoint != LT_CHECKPOINT_AUTO && !s->budget ? INT32_MAX : -1);
+  s->keep = r->keep = get_list(L, "checkpoint.keep", &s->n_keep);
+  s->drop = r->drop = get_list(L, "checkpoint.drop", &s->n_drop);
   return 0;
 }
 
@@ -254,6 +256,8 @@ void lt_recipe_free(lt_recipe *r) {
   free(r->length);
   free(r->train);
   free(r->eval);
+  free(r->keep);
+  free(r->drop);
   free(r);
 }
 

@@ -46,8 +46,10 @@ typedef struct lt_recipe_settings { /* strings and arrays are the recipe's */
   lt_mesh_spec mesh;
   int64_t block;
   int32_t shard; /* of the optimizer, 0 to 3 */
-  lt_checkpoint_kind checkpoint;
-  int32_t layers; /* recomputed; -1: as few as the budget needs */
+  uint32_t checkpoint; /* LT_MAY of what layers may keep */
+  int32_t layers;      /* that keep the least of it, the first ones; -1: as the budget needs */
+  const char **keep, **drop; /* scopes of layers kept, or computed again, in any case */
+  int64_t n_keep, n_drop;
   int64_t budget; /* 0: none */
 } lt_recipe_settings;
 

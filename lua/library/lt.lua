@@ -138,8 +138,10 @@ function lt.optim.adamw(fields) end
 
 ---What is computed again in the backward pass instead of kept: a mode, or a table of these.
 ---@class lt.recipe.checkpoint
----@field mode? "none"|"layers" The most that may be recomputed. Default: "layers" with a budget or layers, else "none".
----@field layers? integer Layers recomputed, the first ones. Default: as few as the budget needs, else all.
+---@field mode? "none"|"cheap"|"attention"|"layers"|"auto" What layers compute again: "none"; "cheap": what element-wise operations made; "attention": all but what attention made; "layers": all but what enters them; "auto": for each layer one of these, chosen so that the step fits the budget in the least predicted time. Default: "auto" with a budget, "layers" with layers, else "none".
+---@field layers? integer How many layers do so, the first ones. Default: what the budget needs, else all.
+---@field keep? string|string[] Patterns of scopes inside layers, as "layer */attention", whose results are kept in any case. Default: {}.
+---@field drop? string|string[] Patterns of scopes inside layers whose results are computed again in any case. Default: {}.
 ---@field budget? integer|string Memory a rank may use; 0: any. Default: 0.
 
 ---Saves of the run.
@@ -156,7 +158,7 @@ function lt.optim.adamw(fields) end
 ---@field optim lt.optim.adamw The optimizer.
 ---@field train? lt.recipe.train The run. Default: {}.
 ---@field layout? lt.recipe.layout How it is spread over ranks. Default: {}.
----@field checkpoint? "none"|"layers"|lt.recipe.checkpoint What is computed again in the backward pass instead of kept: a mode, or a table of these. Default: {}.
+---@field checkpoint? "none"|"cheap"|"attention"|"layers"|"auto"|lt.recipe.checkpoint What is computed again in the backward pass instead of kept: a mode, or a table of these. Default: {}.
 ---@field save? lt.recipe.save Saves of the run. Default: {}.
 
 ---@class lt.context.linear

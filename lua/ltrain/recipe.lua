@@ -115,20 +115,27 @@ local layout = {
       "{ tp = dimension }." },
 }
 
+local keeping = { "none", "cheap", "attention", "layers", "auto" }
 local checkpoint_fields = {
-  { "mode", type = "string", choices = { "none", "layers" }, computed = '"layers" with a budget or layers, else "none"',
-    doc = "The most that may be recomputed." },
-  { "layers", type = "integer", min = 0, max = MOST, unit = "layers", computed = "as few as the budget needs, else all",
-    doc = "Layers recomputed, the first ones." },
+  { "mode", type = "string", choices = keeping, computed = '"auto" with a budget, "layers" with layers, else "none"',
+    doc = "What layers compute again: \"none\"; \"cheap\": what element-wise operations made; \"attention\": all but " ..
+      "what attention made; \"layers\": all but what enters them; \"auto\": for each layer one of these, chosen so that " ..
+      "the step fits the budget in the least predicted time." },
+  { "layers", type = "integer", min = 0, max = MOST, unit = "layers", computed = "what the budget needs, else all",
+    doc = "How many layers do so, the first ones." },
+  { "keep", type = "list", of = { type = "string" }, default = {},
+    doc = "Patterns of scopes inside layers, as \"layer */attention\", whose results are kept in any case." },
+  { "drop", type = "list", of = { type = "string" }, default = {},
+    doc = "Patterns of scopes inside layers whose results are computed again in any case." },
   { "budget", type = "size", default = 0, unit = "bytes", doc = "Memory a rank may use; 0: any." },
 }
 
 local checkpoint = { "checkpoint", type = "any", default = {}, of = {
-    { type = "string", choices = { "none", "layers" } },
+    { type = "string", choices = keeping },
     { type = "table", fields = checkpoint_fields, class = "lt.recipe.checkpoint" } },
   finish = function(value)
     if type(value) == "string" then value = { mode = value, budget = 0 } end
-    value.mode = value.mode or (value.budget ~= 0 or value.layers) and "layers" or "none"
+    value.mode = value.mode or value.layers and "layers" or value.budget ~= 0 and "auto" or "none"
     return value
   end,
   doc = "What is computed again in the backward pass instead of kept: a mode, or a table of these." }

@@ -208,7 +208,9 @@ static lt_status decoder_compile(const layout *l, const fault *f, lt_program **o
   if (f && f->operations) f->operations(p->graph);
   if ((s = lt_pass_place(p->graph, &p->plan.mesh, l->shard, e))) return s;
   if (f && f->placed) f->placed(p->graph);
-  if ((s = lt_pass_checkpoint(p->graph, l->layers, e))) return s;
+  static const unsigned char whole[] = {LT_KEEP_INPUTS, LT_KEEP_INPUTS};
+  const lt_checkpoint c = {.option = whole, .layers = l->layers};
+  if ((s = lt_pass_checkpoint(p->graph, &c, e))) return s;
   for (int32_t r = 0; r < world; r++)
     if ((s = lt_pass_lower(p->graph, &p->plan, r, &p->schedule[r], e)) || (s = lt_pass_order(p->schedule[r], e)) ||
         (s = lt_pass_memory(p->schedule[r], e)))

@@ -91,7 +91,7 @@ describe("a recipe", function()
     local function mode(text) return setting(open(changed("  model =", "  checkpoint = " .. text .. ",\n  model =")),
       "checkpoint.mode") end
     assert.equal('"none"', setting(open(good), "checkpoint.mode"))
-    assert.equal('"layers"', mode "{ budget = '1 GiB' }")
+    assert.equal('"auto"', mode "{ budget = '1 GiB' }")
     assert.equal('"layers"', mode "{ layers = 1 }")
     assert.equal('"none"', mode "{ budget = '1 GiB', mode = 'none' }")
     assert.equal('"layers"', mode "'layers'")
