@@ -88,24 +88,33 @@ static void print_evaluation(const lt_program *p) {
          (long long)p->plan.peak);
 }
 
+static void print_text(const lt_text *t) { fputs(t->s ? t->s : "", stdout); }
+
 lt_status cli_check(cli_options *o, lt_error *e) {
   lt_recipe *r = NULL;
   lt_programs *all = NULL;
   lt_program *eval = NULL;
-  lt_text settings = {0};
+  lt_text settings = {0}, memory = {0};
   lt_status st = cli_read_recipe(o, &r, e);
-  if (st == LT_OK) st = lt_recipe_print(r, &settings, e);
-  lt_recipe_plan plan = {r, o->ranks, -1};
-  if (st == LT_OK) st = lt_recipe_programs(&plan, &all, e);
+  if (st == LT_OK) st = lt_recipe_banner(r, true, &settings, e);
+  lt_recipe_plan plan = {r, o->ranks, -1, 0};
   const lt_recipe_settings *s = st == LT_OK ? lt_recipe_get(r) : NULL;
-  if (s && (s->n_eval || s->hold_out > 0)) st = lt_recipe_evaluation(&plan, &eval, e);
+  bool evaluates = s && (s->n_eval || s->hold_out > 0);
+  if (st == LT_OK) st = lt_recipe_reserve(&plan, evaluates, e);
+  if (st == LT_OK) st = lt_recipe_programs(&plan, &all, e);
+  if (st == LT_OK && evaluates) st = lt_recipe_evaluation(&plan, all, &eval, e);
+  if (st == LT_OK) st = lt_recipe_memory(all, eval, s->budget, &memory, e);
   if (st == LT_OK) {
-    if (settings.s) printf("%s\n", settings.s);
+    printf("settings\n");
+    print_text(&settings);
+    printf("\n");
     print_programs(all);
     print_text(s);
     if (eval) print_evaluation(eval);
+    print_text(&memory);
   }
   lt_text_free(&settings);
+  lt_text_free(&memory);
   lt_program_free(eval);
   lt_programs_free(all);
   lt_recipe_free(r);

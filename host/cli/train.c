@@ -51,6 +51,20 @@ static void on_log(void *context, lt_log_level level, const char *message) {
   cli_progress_log(&t->progress, level, message);
 }
 
+/* The settings that are no defaults and what it will take, before it is taken. */
+static lt_status show_plan(training *t, lt_error *e) {
+  lt_text text = {0};
+  lt_status st = LT_OK;
+  if (lt_world_rank(t->o->world) == 0) {
+    lt_text_add(&text, "recipe  %s\n", t->o->recipe);
+    st = lt_recipe_banner(lt_run_recipe(t->run), false, &text, e);
+    if (st == LT_OK) st = lt_recipe_memory_short(lt_run_programs(t->run), lt_run_evaluation(t->run), &text, e);
+  }
+  if (st == LT_OK && text.n) cli_progress_say(&t->progress, "%.*s", (int)text.n - 1, text.s);
+  lt_text_free(&text);
+  return st;
+}
+
 static void announce(training *t) {
   const lt_program *p = lt_programs_at(lt_run_programs(t->run), 0);
   const lt_corpus *c = lt_run_corpus(t->run);
@@ -113,6 +127,7 @@ lt_status cli_train(cli_options *o, lt_error *e) {
   training t = {.o = o};
   if (o->world) listen_to_signals(); /* a launcher's, when another rank dies: this one may have to say why */
   lt_status st = load(&t, e);
+  if (st == LT_OK) st = show_plan(&t, e);
   if (st == LT_OK) st = lt_run_start(t.run, e);
   if (st == LT_OK) st = enter(&t, e);
   if (st == LT_OK) {

@@ -126,6 +126,28 @@ double lt_schedule_seconds(const lt_schedule *s);
 /* Bytes a rank sends and receives in a step, at the bound. */
 void lt_schedule_traffic(const lt_schedule *s, int64_t *sent, int64_t *received);
 
+/* What an arena is taken up by. */
+typedef enum lt_memory_kind {
+  LT_MEMORY_PARAMETERS,
+  LT_MEMORY_OPTIMIZER,
+  LT_MEMORY_GRADIENTS,
+  LT_MEMORY_STATES,      /* other ones */
+  LT_MEMORY_KEPT,        /* made forward, read backward */
+  LT_MEMORY_ACTIVATIONS, /* all else a kernel reads or writes */
+  LT_MEMORY_EXCHANGE,    /* what transfers deliver */
+  LT_MEMORY_GAPS,        /* between buffers */
+  LT_MEMORY_KINDS
+} lt_memory_kind;
+
+typedef struct lt_memory_use {
+  int64_t bytes[LT_MEMORY_KINDS]; /* together `total` */
+  int64_t total;                  /* the whole arena */
+} lt_memory_use;
+
+const char *lt_memory_name(lt_memory_kind k);
+/* Of a schedule whose memory is planned, when its arena is fullest. */
+lt_status lt_schedule_memory(const lt_schedule *s, lt_memory_use *out, lt_error *e);
+
 /* Used by several passes. The most tokens part (dp, sp) of a unit can hold; -1 sums over an axis. `plan`: const lt_plan *. */
 int64_t lt_plan_token_bound(void *plan, int32_t dp, int32_t sp, int32_t unit);
 /* Local extents of a value on a rank, as expressions. */

@@ -81,10 +81,12 @@ static lt_status compile(lt_run *r, const lt_run_from *from, lt_error *e) {
   r->steps = from->steps >= 0 ? from->steps : r->s->steps;
   if (!r->text) st = lt_durable_read(r->from.path, &r->text, &r->bytes, e);
   if (st == LT_OK && !r->fed) st = open_corpus(r, e);
-  r->plan = (lt_recipe_plan){r->recipe, r->ranks, r->world ? lt_world_rank(r->world) : -1};
+  if (st != LT_OK) return st;
+  bool evaluates = r->fed || lt_corpus_documents(r->corpus, LT_CORPUS_EVAL) > 0;
+  r->plan = (lt_recipe_plan){r->recipe, r->ranks, r->world ? lt_world_rank(r->world) : -1, 0};
+  st = lt_recipe_reserve(&r->plan, evaluates, e);
   if (st == LT_OK) st = lt_recipe_programs(&r->plan, &r->programs, e);
-  if (st == LT_OK && (r->fed || lt_corpus_documents(r->corpus, LT_CORPUS_EVAL) > 0))
-    st = lt_recipe_evaluation(&r->plan, &r->eval, e);
+  if (st == LT_OK && evaluates) st = lt_recipe_evaluation(&r->plan, r->programs, &r->eval, e);
   return st;
 }
 
@@ -217,6 +219,8 @@ lt_recipe *lt_run_recipe(const lt_run *r) { return r->recipe; }
 const lt_corpus *lt_run_corpus(const lt_run *r) { return r->corpus; }
 int64_t lt_run_steps(const lt_run *r) { return r->steps; }
 const char *lt_run_path(const lt_run *r) { return r->folder.path; }
+
+const lt_program *lt_run_evaluation(const lt_run *r) { return r->eval; }
 
 const lt_programs *lt_run_programs(const lt_run *r) {
   return r->trainer ? lt_trainer_programs(r->trainer) : r->programs;

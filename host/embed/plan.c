@@ -36,23 +36,65 @@ static lt_status ask(const lt_recipe_settings *s, int32_t ranks, const lt_struct
   return LT_OK;
 }
 
-static lt_status compile(const lt_recipe_plan *p, const lt_structure *of, bool training, lt_program **out,
+/* What does not fit in a part of the budget: say whose the rest is. */
+static void tell_beside(int64_t budget, int64_t beside, lt_error *e) {
+  char all[24], rest[24];
+  if (!e || beside <= 0 || strcmp(e->key, "checkpoint.budget") != 0) return;
+  e->expected[0] = 0;
+  lt_error_expected(e, "at most %s, of which evaluation and data take %s",
+                    lt_text_size(all, sizeof all, (double)budget), lt_text_size(rest, sizeof rest, (double)beside));
+}
+
+/* budget: of the bytes of this program's arena, 0: any. least: units as small as they can be. */
+typedef struct compilation {
+  bool training, least;
+  int64_t budget;
+} compilation;
+
+static lt_status compile(const lt_recipe_plan *p, const lt_structure *of, const compilation *c, lt_program **out,
                          lt_error *e) {
   const lt_recipe_settings *s = lt_recipe_get(p->recipe);
   lt_plan_options o = {0};
-  lt_recipe_build build = {p->recipe, training};
+  lt_recipe_build build = {p->recipe, c->training};
   lt_status st = ask(s, p->ranks, of, &o, e);
-  if (!training) {
+  o.budget = c->budget;
+  if (!c->training) {
     o.backward = false;
     o.shard = 0;
   }
+  if (c->least) o.units = (int32_t)o.data.sequences;
   if (st == LT_OK) st = lt_compile(s->real, lt_recipe_graph, &build, &o, p->keep, out, e);
   if (st != LT_OK) lt_recipe_place(p->recipe, e);
   return st;
 }
 
+/* A budget less what is beside; one byte is as good as nothing, and not the 0 that means any. */
+static int64_t left_of(int64_t budget, int64_t beside) { return budget > beside ? budget - beside : budget ? 1 : 0; }
+
+lt_status lt_recipe_reserve(lt_recipe_plan *plan, bool evaluates, lt_error *e) {
+  const lt_recipe_settings *s = lt_recipe_get(plan->recipe);
+  const compilation least = {.least = true};
+  const lt_structure of = lt_recipe_structure(s, s->eval_length);
+  lt_program *p = NULL;
+  lt_plan_options o;
+  if (!s->budget) return LT_OK;
+  lt_status st = ask(s, plan->ranks, &of, &o, e);
+  plan->beside = st == LT_OK ? lt_plan_data_bytes(&o.data) : 0;
+  if (st != LT_OK) lt_recipe_place(plan->recipe, e);
+  if (st != LT_OK || !evaluates) return st;
+  st = compile(plan, &of, &least, &p, e);
+  if (st == LT_OK) plan->beside += p->plan.peak;
+  lt_program_free(p);
+  return st;
+}
+
 lt_status lt_recipe_program(void *context, const lt_structure *of, lt_program **out, lt_error *e) {
-  return compile(context, of, true, out, e);
+  const lt_recipe_plan *plan = context;
+  int64_t budget = lt_recipe_get(plan->recipe)->budget;
+  const compilation c = {.training = true, .budget = left_of(budget, plan->beside)};
+  lt_status st = compile(plan, of, &c, out, e);
+  if (st != LT_OK) tell_beside(budget, plan->beside, e);
+  return st;
 }
 
 lt_status lt_recipe_programs(lt_recipe_plan *plan, lt_programs **out, lt_error *e) {
@@ -69,10 +111,18 @@ lt_status lt_recipe_programs(lt_recipe_plan *plan, lt_programs **out, lt_error *
   return st;
 }
 
-lt_status lt_recipe_evaluation(const lt_recipe_plan *plan, lt_program **out, lt_error *e) {
+lt_status lt_recipe_evaluation(const lt_recipe_plan *plan, const lt_programs *beside, lt_program **out, lt_error *e) {
   const lt_recipe_settings *s = lt_recipe_get(plan->recipe);
   const lt_structure of = lt_recipe_structure(s, s->eval_length);
-  return compile(plan, &of, false, out, e);
+  int64_t taken = 0, data = 0;
+  for (int64_t i = 0; i < lt_programs_count(beside); i++) {
+    const lt_plan *p = &lt_programs_at(beside, i)->plan;
+    int64_t table = lt_plan_data_bytes(&p->data);
+    if (p->peak > taken) taken = p->peak;
+    if (table > data) data = table;
+  }
+  const compilation c = {.budget = left_of(s->budget, taken + data)};
+  return compile(plan, &of, &c, out, e);
 }
 
 static bool was_before(const lt_recipe_settings *s, int32_t i) {

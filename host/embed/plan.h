@@ -9,20 +9,30 @@
 typedef struct lt_recipe_plan { /* for whom is compiled; the context of lt_recipe_program */
   lt_recipe *recipe;
   int32_t ranks;
-  int32_t keep; /* the rank whose schedule is kept; -1: all */
+  int32_t keep;   /* the rank whose schedule is kept; -1: all */
+  int64_t beside; /* bytes of the budget that are not for training: set by lt_recipe_reserve */
 } lt_recipe_plan;
 
 /* Steps whose sequences have at most `length` tokens. */
 lt_structure lt_recipe_structure(const lt_recipe_settings *s, int64_t length);
 
+/* Where there is a budget, leave room in it beside training: for the step table, and for evaluation if there is any. */
+lt_status lt_recipe_reserve(lt_recipe_plan *plan, bool evaluates, lt_error *e);
 /* An lt_program_fn: the training program of a structure. */
 lt_status lt_recipe_program(void *context, const lt_structure *of, lt_program **out, lt_error *e);
 /* Those of all lengths of the recipe, in their order. `plan` is borrowed as long as they live. */
 lt_status lt_recipe_programs(lt_recipe_plan *plan, lt_programs **out, lt_error *e);
-/* The program that evaluates, forward only, at its own length. */
-lt_status lt_recipe_evaluation(const lt_recipe_plan *plan, lt_program **out, lt_error *e);
+/* The program that evaluates, forward only, at its own length, in what these leave of the budget. */
+lt_status lt_recipe_evaluation(const lt_recipe_plan *plan, const lt_programs *beside, lt_program **out, lt_error *e);
 /* A stage of every length, with a line that says which where there are several. */
 lt_status lt_recipe_stage(lt_recipe *r, int32_t ranks, const char *stage, int32_t rank, lt_text *out, lt_error *e);
 int64_t lt_graph_parameters(const lt_graph *g); /* elements of all of them, whole */
+
+/* ---- memory.c: what a run takes, by the kind of thing; of the rank that takes most. eval may be NULL ---- */
+
+/* A table; and in two or three lines, without what is nothing. Of the program that takes most. */
+lt_status lt_recipe_memory(const lt_programs *train, const lt_program *eval, int64_t budget, lt_text *out, lt_error *e);
+lt_status lt_recipe_memory_short(const lt_programs *train, const lt_program *eval, lt_text *out, lt_error *e);
+int64_t lt_plan_data_bytes(const lt_data_bounds *d); /* of the step table, beside the arena */
 
 #endif

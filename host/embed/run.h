@@ -38,9 +38,10 @@ lt_status lt_run_lock(lt_run *r, const char *path, bool resume, lt_error *e);
 ** metrics. lt_run_folder is both. */
 lt_status lt_run_enter(lt_run *r, bool resume, lt_error *e);
 lt_recipe *lt_run_recipe(const lt_run *r);
-const lt_programs *lt_run_programs(const lt_run *r); /* that train, that of the first step first */
-const lt_corpus *lt_run_corpus(const lt_run *r);     /* NULL: the run is fed */
-int64_t lt_run_steps(const lt_run *r);               /* it ends after */
-const char *lt_run_path(const lt_run *r);            /* of the folder; NULL: none, or another rank's */
+const lt_programs *lt_run_programs(const lt_run *r);  /* that train, that of the first step first */
+const lt_program *lt_run_evaluation(const lt_run *r); /* NULL: none; before lt_run_start */
+const lt_corpus *lt_run_corpus(const lt_run *r);      /* NULL: the run is fed */
+int64_t lt_run_steps(const lt_run *r);                /* it ends after */
+const char *lt_run_path(const lt_run *r);             /* of the folder; NULL: none, or another rank's */
 
 #endif

@@ -1,7 +1,7 @@
 -- lines.lua: which line of a recipe each key is written on: { ["model.width"] = 12, … }, by a small lexer.
 -- It follows the table literally nested under the last `return` at the top, also through `name {` and `name(…)`; what
 -- is computed elsewhere has no line of its own. The last of two equal keys wins, as in Lua. It also tells which keys
--- are written with which arguments: with lt.arg itself, or with a local that is one.
+-- are written with which arguments: with lt.arg itself, or with a local made with it.
 local lines = {}
 
 -- ---- Tokens: { kind = "name" | "string" | "number" | the sign itself, text, line } ----
@@ -93,16 +93,31 @@ local function argument_at(list, i)
   return word and word.kind == "string" and word.text or nil
 end
 
--- Note the arguments the token at i brings into a value: a use of one, or of a local that holds one.
-local function note_argument(list, i, path, found)
-  local t, before = list[i], list[i - 1]
-  if t.kind ~= "name" or before and (before.kind == "." or before.kind == ":") then return end
-  local name = found.locals[t.text] or argument_at(list, i)
-  if not name then return end
-  local names = found.arguments[path] or {}
+local function add_name(names, name)
   for _, known in ipairs(names) do if known == name then return end end
   names[#names + 1] = name
-  found.arguments[path] = names
+end
+
+-- Note the arguments the token at i brings into what is called `key` of `into`: one itself, or those of a local.
+local function note_argument(list, i, into, key, locals)
+  local t, before = list[i], list[i - 1]
+  if t.kind ~= "name" or before and (before.kind == "." or before.kind == ":") then return end
+  local names = locals[t.text] or { argument_at(list, i) }
+  if #names == 0 then return end
+  into[key] = into[key] or {}
+  for _, name in ipairs(names) do add_name(into[key], name) end
+end
+
+-- The value of a local, from token i on: the rest of the line and what is open at its end. Returns where it ends.
+local function read_local(list, i, name, found)
+  local line, own = list[i] and list[i].line, {}
+  while list[i] and list[i].line == line do
+    local stop = list[i].kind ~= "string" and opens[list[i].text] and behind_group(list, i) or i + 1
+    for k = i, stop - 1 do note_argument(list, k, own, 1, found.locals) end
+    i, line = stop, list[stop - 1].line
+  end
+  found.locals[name] = own[1]
+  return i
 end
 
 -- The value of a key from i on, up to `,` `;` or the closing brace; tables in it belong to `path`.
@@ -110,7 +125,7 @@ local function read_value(list, i, path, found)
   while list[i] do
     local t = list[i]
     if t.kind == "," or t.kind == ";" or t.kind == "}" then return i end
-    note_argument(list, i, path, found)
+    note_argument(list, i, found.arguments, path, found.locals)
     if t.kind == "{" then
       i = read_table(list, i, path, found)
     elseif t.kind == "(" and list[i + 1] and list[i + 1].kind == "{" then
@@ -119,7 +134,7 @@ local function read_value(list, i, path, found)
       i = i + 1
     elseif t.kind ~= "string" and opens[t.text] then
       local stop = behind_group(list, i)
-      for k = i + 1, stop - 1 do note_argument(list, k, path, found) end
+      for k = i + 1, stop - 1 do note_argument(list, k, found.arguments, path, found.locals) end
       i = stop
     else
       i = i + 1
@@ -169,8 +184,7 @@ function lines.of(source)
       found.line, found.arguments = { [""] = t.line }, {}
       i = read_value(list, i + 1, "", found)
     elseif t.text == "local" and list[i + 2] and list[i + 2].kind == "=" then
-      found.locals[list[i + 1].text] = argument_at(list, i + 3)
-      i = i + 3
+      i = read_local(list, i + 3, list[i + 1].text, found)
     elseif t.kind ~= "string" and opens[t.text] then
       i = behind_group(list, i)
     else

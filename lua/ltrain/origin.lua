@@ -41,10 +41,8 @@ end
 
 -- The nearest written key at or above `key`: its path, "--set …" or a line.
 local function nearest(self, key)
-  local at = self.set[key] or set_below(self, key)
-  if at then return key, at end
   while true do
-    at = self.set[key] or self.line[key] and self.path .. ":" .. self.line[key]
+    local at = self.set[key] or self.line[key] and self.path .. ":" .. self.line[key]
     if at or key == "" then return key, at or self.path end
     key = above(key)
   end
@@ -55,8 +53,8 @@ function methods.place(self, fault)
   if fault.where then return end
   local key = fault.key
   local found, at = nearest(self, key)
-  fault.where = at
-  if found == key or value_at(self.given, key) == nil or is_bare(self, key) then return end
+  fault.where = self.set[key] or set_below(self, key) or at
+  if found == key or fault.where ~= at or value_at(self.given, key) == nil or is_bare(self, key) then return end
   local t = value_at(self.given, above(key))
   local made = type(t) == "table" and type(t.where) == "string" and t.where:match ":(%d+)$"
   local said = "no line of its own: this is " .. (found == "" and "the return" or found) ..

@@ -26,8 +26,20 @@ return {
 }]==]
     assert.same({ [""] = 5, e = 6, h = 7, i = 8, j = 8, ["j[1]"] = 8, ["j[2]"] = 8, ["j[2].k"] = 8 }, found)
   end)
+  it("tells which arguments a value is made with", function()
+    local _, arguments = lines.of [[
+local a = lt.arg("x", 1)
+local b = f(a,
+  lt.arg "y")
+local c, d = lt.arg("lost", 1), 2
+local function g() local z = lt.arg("inside", 1) return { k = a } end
+return { p = b * 2, q = lt.x { r = a, s = o.a, t = g(a) }, u = g(), v = lt.arg("z", 3), a = 1, c = c }]]
+    assert.same({ p = { "x", "y" }, ["q.r"] = { "x" }, ["q.t"] = { "x" }, v = { "z" } }, arguments)
+  end)
   it("lets the last of equal keys win", function()
-    assert.equal(3, lines.of("return {\n a = 1,\n a = 2 }").a)
+    local line, arguments = lines.of("local k = lt.arg('k', 1)\nreturn {\n a = k,\n a = 2 }")
+    assert.equal(4, line.a)
+    assert.is_nil(arguments.a)
   end)
   it("knows nothing of a recipe that returns a name", function()
     assert.same({ [""] = 2 }, lines.of "local r = { a = 1 }\nreturn r")

@@ -1,0 +1,67 @@
+/* test_budget.c: what an arena is taken up by: kinds that add up to it, and each where it belongs. */
+#include "check.h"
+#include "compile/net.h"
+
+static bool measure(const lt_net *net, const lt_plan_options *o, lt_memory_use *use) {
+  lt_error e = {0};
+  lt_program *p = NULL;
+  if (!CHECK_INT(lt_compile(LT_F64, net_build, (void *)net, o, -1, &p, &e), LT_OK)) {
+    fprintf(stderr, "%s (%s)\n", e.what, e.where);
+    return false;
+  }
+  bool ok = CHECK_INT(lt_schedule_memory(p->schedule[0], use, &e), LT_OK);
+  int64_t sum = 0;
+  for (int k = 0; k < LT_MEMORY_KINDS; k++) {
+    sum += use->bytes[k];
+    CHECK(use->bytes[k] >= 0);
+  }
+  CHECK_INT(sum, p->schedule[0]->arena_bytes);
+  CHECK_INT(use->total, p->schedule[0]->arena_bytes);
+  int64_t states = 0;
+  for (int k = LT_MEMORY_PARAMETERS; k <= LT_MEMORY_STATES; k++) states += use->bytes[k];
+  CHECK_INT(states, p->schedule[0]->state_bytes);
+  lt_program_free(p);
+  return ok;
+}
+
+static void test_kinds(void) {
+  lt_net net = {.width = 16, .hidden = 32, .layers = 4, .update = true};
+  lt_plan_options o = net_options(1, 1, 1, 16, 8);
+  lt_memory_use all, again, forward, split;
+  o.units = 1;
+  if (!measure(&net, &o, &all)) return;
+  CHECK_INT(all.bytes[LT_MEMORY_OPTIMIZER], 2 * all.bytes[LT_MEMORY_PARAMETERS]);
+  CHECK_INT(all.bytes[LT_MEMORY_GRADIENTS], all.bytes[LT_MEMORY_PARAMETERS]);
+  CHECK(all.bytes[LT_MEMORY_KEPT] > 0 && all.bytes[LT_MEMORY_ACTIVATIONS] > 0);
+  CHECK_INT(all.bytes[LT_MEMORY_EXCHANGE], 0);
+
+  o.checkpoint = LT_CHECKPOINT_LAYERS; /* what is recomputed is not kept */
+  o.layers = 4;
+  if (!measure(&net, &o, &again)) return;
+  CHECK(again.bytes[LT_MEMORY_KEPT] < all.bytes[LT_MEMORY_KEPT]);
+  CHECK(again.bytes[LT_MEMORY_KEPT] > 0);
+
+  o.checkpoint = LT_CHECKPOINT_NONE;
+  o.backward = false;
+  if (!measure(&net, &o, &forward)) return;
+  CHECK_INT(forward.bytes[LT_MEMORY_PARAMETERS], all.bytes[LT_MEMORY_PARAMETERS]);
+  CHECK_INT(forward.bytes[LT_MEMORY_OPTIMIZER] + forward.bytes[LT_MEMORY_GRADIENTS] + forward.bytes[LT_MEMORY_KEPT], 0);
+
+  net.tp = true;
+  o = net_options(1, 2, 1, 16, 8);
+  if (!measure(&net, &o, &split)) return;
+  CHECK(split.bytes[LT_MEMORY_EXCHANGE] > 0);
+  CHECK(split.bytes[LT_MEMORY_PARAMETERS] < all.bytes[LT_MEMORY_PARAMETERS]);
+}
+
+static void test_names(void) {
+  for (int k = 0; k < LT_MEMORY_KINDS; k++)
+    for (int j = 0; j < k; j++)
+      CHECK(strcmp(lt_memory_name((lt_memory_kind)k), lt_memory_name((lt_memory_kind)j)) != 0);
+}
+
+int main(void) {
+  test_kinds();
+  test_names();
+  return check_done();
+}
