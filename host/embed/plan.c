@@ -13,8 +13,9 @@ lt_structure lt_recipe_structure(const lt_recipe_settings *s, int64_t length) {
   return of;
 }
 
-static lt_status ask(const lt_recipe_settings *s, int32_t ranks, const lt_structure *of, lt_plan_options *out,
-                     lt_error *e) {
+/* least: units as small as the recipe lets them be. */
+static lt_status ask(const lt_recipe_settings *s, int32_t ranks, const lt_structure *of, bool least,
+                     lt_plan_options *out, lt_error *e) {
   lt_mesh mesh;
   lt_status st = lt_mesh_create(&s->mesh, ranks, &mesh, e);
   if (st != LT_OK) return st;
@@ -32,7 +33,8 @@ static lt_status ask(const lt_recipe_settings *s, int32_t ranks, const lt_struct
                         .shard = s->shard,
                         .backward = true,
                         .data = {.tokens = s->tokens, .sequences = sequences, .length = of->length, .block = s->block}};
-  if (s->micro_batch > 0) out->units = (int32_t)ceil_div(ceil_div(sequences, lt_mesh_dp(&mesh)), s->micro_batch);
+  int64_t batch = s->micro_batch > 0 ? s->micro_batch : least;
+  if (batch > 0) out->units = (int32_t)ceil_div(ceil_div(sequences, lt_mesh_dp(&mesh)), batch);
   return LT_OK;
 }
 
@@ -45,7 +47,7 @@ static void tell_beside(int64_t budget, int64_t beside, lt_error *e) {
                     lt_text_size(all, sizeof all, (double)budget), lt_text_size(rest, sizeof rest, (double)beside));
 }
 
-/* budget: of the bytes of this program's arena, 0: any. least: units as small as they can be. */
+/* budget: of the bytes of this program's arena, 0: any. */
 typedef struct compilation {
   bool training, least;
   int64_t budget;
@@ -56,13 +58,12 @@ static lt_status compile(const lt_recipe_plan *p, const lt_structure *of, const 
   const lt_recipe_settings *s = lt_recipe_get(p->recipe);
   lt_plan_options o = {0};
   lt_recipe_build build = {p->recipe, c->training};
-  lt_status st = ask(s, p->ranks, of, &o, e);
+  lt_status st = ask(s, p->ranks, of, c->least, &o, e);
   o.budget = c->budget;
   if (!c->training) {
     o.backward = false;
     o.shard = 0;
   }
-  if (c->least) o.units = (int32_t)o.data.sequences;
   if (st == LT_OK) st = lt_compile(s->real, lt_recipe_graph, &build, &o, p->keep, out, e);
   if (st != LT_OK) lt_recipe_place(p->recipe, e);
   return st;
@@ -78,7 +79,7 @@ lt_status lt_recipe_reserve(lt_recipe_plan *plan, bool evaluates, lt_error *e) {
   lt_program *p = NULL;
   lt_plan_options o;
   if (!s->budget) return LT_OK;
-  lt_status st = ask(s, plan->ranks, &of, &o, e);
+  lt_status st = ask(s, plan->ranks, &of, true, &o, e);
   plan->beside = st == LT_OK ? lt_plan_data_bytes(&o.data) : 0;
   if (st != LT_OK) lt_recipe_place(plan->recipe, e);
   if (st != LT_OK || !evaluates) return st;
@@ -140,7 +141,7 @@ lt_status lt_recipe_stage(lt_recipe *r, int32_t ranks, const char *stage, int32_
     lt_plan_options o;
     if (was_before(s, i)) continue;
     if (s->n_length > 1) lt_text_add(out, "length %lld:\n", (long long)s->length[i].length);
-    st = ask(s, ranks, &of, &o, e);
+    st = ask(s, ranks, &of, false, &o, e);
     if (st == LT_OK) st = lt_compile_stage(s->real, lt_recipe_graph, &build, &o, stage, rank, out, e);
   }
   if (st != LT_OK) lt_recipe_place(r, e);

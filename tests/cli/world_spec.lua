@@ -207,6 +207,16 @@ return {
       odd(3, "rank 1: .*lost", beside
         "return { layer = function(x) return x end, lr = function(s) return s > 2 and error 'lost' or 1e-3 end }")
     end)
+    it("a recipe with faults: all of them, once", function()
+      command.write(folder .. "/faulty.lua", (recipe:gsub("layers = 2", "layrs = 2"):gsub("keep = 2", "keep = 0")))
+      local status, said = shell(string.format("%s -np 3 LTRAIN %s/faulty.lua", mpirun, folder))
+      assert.equal(3, status, said)
+      local path = folder .. "/faulty.lua"
+      local words = path .. ":7: model.layrs: there is no such key\n  hint: did you mean layers?\n" ..
+        path .. ":12: save.keep: is out of range\n  expected an integer at least 1, got 0\n"
+      assert.equal(words, said:sub(1, #words))
+      for _, key in ipairs { "layrs", "keep" } do assert.equal(1, select(2, said:gsub("%." .. key, ""))) end
+    end)
     it("a recipe that errs on one rank", function()
       odd(3, "recipe.lua:2: rank 1: this recipe cannot be read here", file, file .. " fail=true")
       assert.is_nil(io.open(folder .. "/odd")) -- nothing was begun
