@@ -1,7 +1,7 @@
 -- faulty_spec.lua: recipes that must fail, each with its exact words: faulty/NAME.lua, and faulty/NAME.txt beside it.
--- A text is "exit N" and what the command says, to the byte. The command is `ltrain-lua --check NAME.lua`, run in their
--- folder, or with the words of a second line "-- arguments: …". In a text [any] stands for what the plan makes of it, in a
--- line. To add one: write NAME.lua, read what is said, keep it.
+-- A text is "exit N" and what the command says, to the byte; [any] stands for what the plan makes of it, in a line. The
+-- command is `ltrain-lua --check NAME.lua`, run in their folder, or with the words of a second line "-- arguments: …".
+-- To add one: write NAME.lua, read what is said, keep it.
 package.path = os.getenv "LT_TEST_DATA" .. "/cli/?.lua;" .. package.path
 local command = require "command"
 
