@@ -88,7 +88,7 @@ static void print_evaluation(const lt_program *p) {
          (long long)p->plan.peak);
 }
 
-static void print_text(const lt_text *t) { fputs(t->s ? t->s : "", stdout); }
+static void put(const lt_text *t) { fputs(t->s ? t->s : "", stdout); }
 
 lt_status cli_check(cli_options *o, lt_error *e) {
   lt_recipe *r = NULL;
@@ -106,12 +106,12 @@ lt_status cli_check(cli_options *o, lt_error *e) {
   if (st == LT_OK) st = lt_recipe_memory(all, eval, s->budget, &memory, e);
   if (st == LT_OK) {
     printf("settings\n");
-    print_text(&settings);
+    put(&settings);
     printf("\n");
     print_programs(all);
     print_text(s);
     if (eval) print_evaluation(eval);
-    print_text(&memory);
+    put(&memory);
   }
   lt_text_free(&settings);
   lt_text_free(&memory);
