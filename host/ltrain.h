@@ -101,13 +101,13 @@ typedef struct lt_event {
   int64_t tokens;
 } lt_event;
 
-enum { /* flags of a run */
-       /* The program gives the tokens of every step (lt_batch). The recipe's data.train, eval and hold_out are not looked at. */
-       LT_RUN_FED = 1,
-       /* This process is one rank of the job that mpirun, mpiexec or srun started, if it is one. Once in a process: closing the
+enum {
+  /* The program gives the tokens of every step (lt_batch). The recipe's data.train, eval and hold_out are not looked at. */
+  LT_RUN_FED = 1,
+  /* This process is one rank of the job that mpirun, mpiexec or srun started, if it is one. Once in a process: closing the
   ** run ends MPI. Calls marked (all) are made by all ranks, in the same order; one that fails on a rank ends the job on
-  ** all, and the others come back with LT_COMM. */
-       LT_RUN_JOIN = 2
+  ** all: the others fail with LT_COMM, if their launcher has not ended them before. */
+  LT_RUN_JOIN = 2
 };
 
 typedef struct lt_run_options {
@@ -165,8 +165,8 @@ typedef struct lt_run_stats { /* of one step */
 } lt_run_stats;
 
 /* The next step: what its policies say, forward, backward, update. `batch`: its tokens where the run is LT_RUN_FED,
-** no more of them, in no more rows, than the recipe's train.tokens and data.length plan for; else NULL. An error leaves
-** the run as it was before the step. Saves nothing. out may be NULL. (all) */
+** no more of them, in no more rows, than the recipe's train.tokens and data.length plan for; else NULL. An error
+** leaves the run as it was, unless it is that the step's line could not be written. Saves nothing; out may be NULL. (all) */
 LT_API lt_status lt_run_step(lt_run *r, const lt_batch *batch, lt_run_stats *out, lt_error *e);
 /* Steps to the end of the run, with the evaluations and, where it has a folder, the saves the recipe asks for.
 ** LT_INTERRUPTED after a stop. Not for LT_RUN_FED. (all) */
