@@ -27,6 +27,12 @@ function command.remove(folder)
   os.execute("rm -rf '" .. folder .. "'")
 end
 
+-- What lies in such a folder under a name of letters and digits.
+function command.remove_in(folder, name)
+  assert(folder:match "^cli_spec%.%w+$" and name:match "^%w+$")
+  os.execute("rm -rf '" .. folder .. "/" .. name .. "'")
+end
+
 function command.write(path, text)
   local f = assert(io.open(path, "wb"))
   f:write(text)
