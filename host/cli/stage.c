@@ -2,6 +2,7 @@
 ** Neither looks at the data or needs the ranks it plans for: any world fits on a laptop. */
 #include "cli/cli.h"
 #include "embed/plan.h"
+#include "script/policy.h"
 
 #include "data/look_ahead.h"
 
@@ -103,6 +104,7 @@ lt_status cli_check(cli_options *o, lt_error *e) {
   if (st == LT_OK) st = lt_recipe_reserve(&plan, evaluates, e);
   if (st == LT_OK) st = lt_recipe_programs(&plan, &all, e);
   if (st == LT_OK && evaluates) st = lt_recipe_evaluation(&plan, all, &eval, e);
+  if (st == LT_OK) st = lt_recipe_check_pure(r, e);
   if (st == LT_OK) st = lt_recipe_memory(all, eval, s->budget, &memory, e);
   if (st == LT_OK) {
     printf("settings\n");

@@ -25,7 +25,7 @@ static lt_status resume(lt_run *r, lt_error *e) {
                  r->folder.path ? r->folder.path : "the folder");
     return LT_OK;
   }
-  st = lt_trainer_resume(r->trainer, r->folder.saves, NULL, e);
+  st = lt_steer_resume(r, r->folder.saves, e);
   if (st == LT_OK && lt_trainer_next(r->trainer) > 0) r->saved = lt_trainer_next(r->trainer);
   return st;
 }
@@ -41,6 +41,7 @@ static lt_status describe(lt_run *r, lt_error *e) {
 
 lt_status lt_run_enter(lt_run *r, bool again, lt_error *e) {
   lt_status st = again ? resume(r, e) : LT_OK;
+  if (st == LT_OK) st = lt_steer_open(r, e);
   if (st != LT_OK || !r->folder.path) return st;
   st = describe(r, e);
   return st == LT_OK ? lt_metrics_open(r->folder.metrics, lt_trainer_next(r->trainer) - 1, &r->metrics, e) : st;

@@ -31,8 +31,9 @@ struct lt_run {
   lt_programs *programs; /* until the trainer has them, as the next */
   lt_program *eval;
   lt_trainer *trainer;
-  bool fed;     /* the program gives the tokens of every step */
-  bool entered; /* rank 0 has a folder */
+  struct lt_steer *steer; /* controls and policies */
+  bool fed;               /* the program gives the tokens of every step */
+  bool entered;           /* rank 0 has a folder */
   lt_folder folder;
   lt_metrics *metrics;
   int64_t steps; /* the run ends after */
@@ -44,12 +45,28 @@ struct lt_run {
 
 /* train.c */
 lt_status lt_run_loop(lt_run *r, lt_error *e); /* lt_run_train */
-lt_status lt_run_advance(lt_run *r, lt_run_stats *out, lt_error *e);
+/* A step. *why: a policy failed, or differs between ranks; all ranks have it, and the step has not run. */
+lt_status lt_run_advance(lt_run *r, lt_run_stats *out, lt_error *why, lt_error *e);
 lt_status lt_run_keep(lt_run *r, const char *saves, lt_error *e); /* save; NULL: in its folder */
 /* measure.c: the tokens of the next step, if they are given; lt_run_evaluate */
 lt_status lt_run_feed(lt_run *r, const lt_batch *batch, lt_error *e);
 lt_status lt_run_measure(lt_run *r, const lt_batch *batch, lt_run_eval *out, lt_error *e);
 /* access.c: what the program has set is so again; *lr too, if it is held. */
 lt_status lt_run_hold(lt_run *r, double *lr, lt_error *e);
+/* steer.c: what policies do between the steps of a run. */
+lt_status lt_steer_create(lt_run *r, lt_error *e); /* once the trainer is there */
+void lt_steer_free(struct lt_steer *s);
+lt_status lt_steer_open(lt_run *r, lt_error *e); /* the log of speed controls in the folder: rank 0's */
+/* Before a step, collective: policies have their say, controls are set, *lr is known. `now`: what of the step's line is
+** known: a held-out loss. Where a policy fails or differs between ranks: LT_OK, and *why on all ranks. */
+lt_status lt_steer_before(lt_run *r, const lt_run_stats *now, double *lr, lt_error *why, lt_error *e);
+/* The step has run: its statistics are what policies get next. */
+lt_status lt_steer_after(lt_run *r, const lt_step_stats *stats, lt_error *e);
+/* Add to a line of metrics what controls are not at their default; false: no memory. */
+bool lt_steer_record(const lt_run *r, lt_tree *record);
+/* What a save keeps, the caller's to free; NULL when memory is short. */
+lt_tree *lt_steer_save(const lt_run *r);
+/* lt_trainer_resume, policies too. */
+lt_status lt_steer_resume(lt_run *r, const char *saves, lt_error *e);
 
 #endif

@@ -187,13 +187,14 @@ lt_status lt_run_start(lt_run *r, lt_error *e) {
   r->programs = NULL; /* the trainer's, whatever it came to */
   r->eval = NULL;
   free(length);
-  return st;
+  return st == LT_OK ? lt_steer_create(r, e) : st;
 }
 
 void lt_run_close(lt_run *r) {
   if (!r) return;
   lt_metrics_close(r->metrics);
   lt_trainer_free(r->trainer);
+  lt_steer_free(r->steer);
   lt_programs_free(r->programs);
   lt_program_free(r->eval);
   lt_corpus_close(r->corpus);

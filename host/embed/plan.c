@@ -14,8 +14,10 @@ lt_structure lt_recipe_structure(const lt_recipe_settings *s, int64_t length) {
 }
 
 /* least: units as small as the recipe lets them be. */
-static lt_status ask(const lt_recipe_settings *s, int32_t ranks, const lt_structure *of, bool least,
-                     lt_plan_options *out, lt_error *e) {
+static lt_status ask(lt_recipe *r, int32_t ranks, const lt_structure *of, bool least, lt_plan_options *out,
+                     lt_error *e) {
+  const lt_recipe_settings *s = lt_recipe_get(r);
+  int64_t batch = -1, layers = -1;
   lt_mesh mesh;
   lt_status st = lt_mesh_create(&s->mesh, ranks, &mesh, e);
   if (st != LT_OK) return st;
@@ -33,9 +35,19 @@ static lt_status ask(const lt_recipe_settings *s, int32_t ranks, const lt_struct
                         .shard = s->shard,
                         .backward = true,
                         .data = {.tokens = s->tokens, .sequences = sequences, .length = of->length, .block = s->block}};
-  int64_t batch = s->micro_batch > 0 ? s->micro_batch : least;
-  if (batch > 0) out->units = (int32_t)ceil_div(ceil_div(sequences, lt_mesh_dp(&mesh)), batch);
-  return LT_OK;
+  const lt_recipe_facts facts = {.ranks = ranks,
+                                 .dp = lt_mesh_dp(&mesh),
+                                 .sp = lt_mesh_sp(&mesh),
+                                 .tp = mesh.size[LT_TP],
+                                 .tokens = s->tokens,
+                                 .length = of->length,
+                                 .sequences = ceil_div(sequences, lt_mesh_dp(&mesh)),
+                                 .budget = s->budget};
+  st = lt_recipe_choose(r, &facts, &batch, &layers, e);
+  if (batch < 0) batch = s->micro_batch > 0 ? s->micro_batch : least;
+  if (batch > 0) out->units = (int32_t)ceil_div(facts.sequences, batch);
+  if (layers >= 0) out->layers = (int32_t)layers;
+  return st;
 }
 
 /* What does not fit in a part of the budget: say whose the rest is. */
@@ -58,7 +70,7 @@ static lt_status compile(const lt_recipe_plan *p, const lt_structure *of, const 
   const lt_recipe_settings *s = lt_recipe_get(p->recipe);
   lt_plan_options o = {0};
   lt_recipe_build build = {p->recipe, c->training};
-  lt_status st = ask(s, p->ranks, of, c->least, &o, e);
+  lt_status st = ask(p->recipe, p->ranks, of, c->least, &o, e);
   o.budget = c->budget;
   if (!c->training) {
     o.backward = false;
@@ -79,7 +91,7 @@ lt_status lt_recipe_reserve(lt_recipe_plan *plan, bool evaluates, lt_error *e) {
   lt_program *p = NULL;
   lt_plan_options o;
   if (!s->budget) return LT_OK;
-  lt_status st = ask(s, plan->ranks, &of, true, &o, e);
+  lt_status st = ask(plan->recipe, plan->ranks, &of, true, &o, e);
   plan->beside = st == LT_OK ? lt_plan_data_bytes(&o.data) : 0;
   if (st != LT_OK) lt_recipe_place(plan->recipe, e);
   if (st != LT_OK || !evaluates) return st;
@@ -141,7 +153,7 @@ lt_status lt_recipe_stage(lt_recipe *r, int32_t ranks, const char *stage, int32_
     lt_plan_options o;
     if (was_before(s, i)) continue;
     if (s->n_length > 1) lt_text_add(out, "length %lld:\n", (long long)s->length[i].length);
-    st = ask(s, ranks, &of, false, &o, e);
+    st = ask(r, ranks, &of, false, &o, e);
     if (st == LT_OK) st = lt_compile_stage(s->real, lt_recipe_graph, &build, &o, stage, rank, out, e);
   }
   if (st != LT_OK) lt_recipe_place(r, e);

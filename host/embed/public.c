@@ -101,11 +101,16 @@ lt_status lt_run_folder(lt_run *r, const char *path, int resume, lt_error *e) {
 /* ---- Training ---- */
 
 lt_status lt_run_step(lt_run *r, const lt_batch *batch, lt_run_stats *out, lt_error *e) {
-  lt_error own = {0};
+  lt_error own = {0}, why = {0};
   lt_run_stats stats;
   lt_status st = lt_struct_check(out, "lt_run_stats", &own);
   if (st == LT_OK) st = lt_run_feed(r, batch, &own);
-  if (st == LT_OK) st = lt_run_advance(r, &stats, &own);
+  if (st == LT_OK) st = lt_run_advance(r, &stats, &why, &own);
+  if (st == LT_OK && why.code) { /* a policy's fault: the same on all ranks, and the run is as it was */
+    own = why;
+    st = why.code;
+    *r->met = true;
+  }
   if (st == LT_OK) lt_struct_give(out, &stats, sizeof stats);
   return end_all(r, st, &own, e);
 }
@@ -144,7 +149,7 @@ lt_status lt_run_resume(lt_run *r, const char *saves, lt_error *e) {
   if (r->entered || !saves)
     st = lt_fail(&own, LT_USAGE, "a run without a folder of its own resumes from a folder that is named");
   else
-    st = lt_trainer_resume(r->trainer, saves, NULL, &own);
+    st = lt_steer_resume(r, saves, &own);
   return end_all(r, st, &own, e);
 }
 

@@ -42,7 +42,7 @@ static lt_status evaluate(lt_run *r, lt_run_stats *stats, lt_error *e) {
 }
 
 /* The line of a step, or of the parameters after the last one, which have no step of their own. */
-static lt_tree *record_of(const lt_run_stats *s, bool step) {
+static lt_tree *record_of(const lt_run *run, const lt_run_stats *s, bool step) {
   lt_tree *r = lt_tree_table();
   bool ok = r && lt_tree_set(r, "step", lt_tree_number((double)s->step));
   if (s->evaluated)
@@ -54,14 +54,14 @@ static lt_tree *record_of(const lt_run_stats *s, bool step) {
          lt_tree_set(r, "tokens_per_s", lt_tree_number(s->seconds > 0 ? (double)s->tokens / s->seconds : 0)) &&
          lt_tree_set(r, "grad_norm", lt_tree_number(s->grad_norm)) && lt_tree_set(r, "lr", lt_tree_number(s->lr)) &&
          lt_tree_set(r, "memory", lt_tree_number((double)s->memory)) &&
-         (s->applied || lt_tree_set(r, "applied", lt_tree_boolean(false)));
+         (s->applied || lt_tree_set(r, "applied", lt_tree_boolean(false))) && lt_steer_record(run, r);
   if (ok) return r;
   lt_tree_free(r);
   return NULL;
 }
 
 static lt_status write_record(lt_run *r, lt_run_stats *stats, bool step, lt_error *e) {
-  lt_tree *record = record_of(stats, step);
+  lt_tree *record = record_of(r, stats, step);
   lt_text_free(&r->line);
   lt_status st = record ? LT_OK : lt_fail_memory(e, sizeof *stats, "a line of metrics");
   if (st == LT_OK) st = lt_json_print_line(record, &r->line, e);
@@ -84,15 +84,17 @@ static void put_stats(lt_run_stats *to, const lt_step_stats *s) {
   to->applied = s->applied;
 }
 
-lt_status lt_run_advance(lt_run *r, lt_run_stats *out, lt_error *e) {
+lt_status lt_run_advance(lt_run *r, lt_run_stats *out, lt_error *why, lt_error *e) {
   lt_step_stats stats;
   double lr = 0;
   int64_t number = lt_trainer_next(r->trainer);
   *out = (lt_run_stats){.size = sizeof *out, .version = LT_STRUCT_VERSION, .step = number, .eval_loss = NAN};
   lt_status st = is_due(number, r->s->eval_every) ? evaluate(r, out, e) : LT_OK;
-  if (st == LT_OK) st = lt_recipe_lr(r->recipe, number, &lr, e);
-  if (st == LT_OK) st = lt_run_hold(r, &lr, e);
+  if (st == LT_OK) st = lt_steer_before(r, out, &lr, why, e);
+  if (st != LT_OK || why->code) return st;
+  st = lt_run_hold(r, &lr, e);
   if (st == LT_OK) st = lt_trainer_step(r->trainer, lr, &stats, e);
+  if (st == LT_OK) st = lt_steer_after(r, &stats, e);
   if (st != LT_OK) return st;
   put_stats(out, &stats);
   st = write_record(r, out, true, e);
@@ -106,7 +108,10 @@ lt_status lt_run_advance(lt_run *r, lt_run_stats *out, lt_error *e) {
 lt_status lt_run_keep(lt_run *r, const char *saves, lt_error *e) {
   int64_t next = lt_trainer_next(r->trainer);
   lt_status st = r->metrics ? lt_metrics_sync(r->metrics, e) : LT_OK;
-  if (st == LT_OK) st = lt_trainer_save(r->trainer, saves ? saves : r->folder.saves, NULL, e);
+  lt_tree *policy = lt_steer_save(r);
+  if (st == LT_OK && !policy) st = lt_fail_memory(e, 64, "the state of policies");
+  if (st == LT_OK) st = lt_trainer_save(r->trainer, saves ? saves : r->folder.saves, policy, e);
+  lt_tree_free(policy);
   if (st == LT_OK && !saves && r->folder.saves) st = lt_save_prune(r->folder.saves, r->s->save_keep, e);
   if (st != LT_OK) return st;
   if (!saves) r->saved = next;
@@ -163,7 +168,8 @@ lt_status lt_run_loop(lt_run *r, lt_error *e) {
   lt_error bad = {0};
   lt_status st = lt_world_any(r->world, told_to_stop(r), &stop, e);
   while (st == LT_OK && !stop && lt_trainer_next(r->trainer) < r->steps) {
-    st = lt_run_advance(r, &stats, e);
+    st = lt_run_advance(r, &stats, &bad, e);
+    if (st == LT_OK && bad.code) return end_saved(r, &bad, e);
     if (st == LT_OK && lt_trainer_give_up(r->trainer, &bad) != LT_OK) return end_saved(r, &bad, e);
     if (st == LT_OK) st = lt_world_any(r->world, told_to_stop(r), &stop, e);
     if (st == LT_OK && is_due(lt_trainer_next(r->trainer), r->s->save_every)) st = save(r, e);

@@ -120,6 +120,10 @@ const lt_tensor *lt_session_output(lt_session *s, const char *name) {
   return !b ? NULL : b->bound ? b->bound : b->own;
 }
 
+const char *lt_session_output_name(const lt_session *s, int32_t i) {
+  return i < s->output.n ? s->output.at[i].name : NULL;
+}
+
 /* ---- A step ---- */
 
 /* The column of the step table a feed is named after, or NULL. */

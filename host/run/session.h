@@ -40,6 +40,7 @@ lt_status lt_session_bind(lt_session *s, const char *name, lt_tensor *t, lt_erro
 ** step's tokens. Without a token dimension it is the sum over the step's units. NULL if there is no such output. Of a
 ** session of one rank: whole if all ranks have it whole (a loss), else this rank's part among zeros. */
 const lt_tensor *lt_session_output(lt_session *s, const char *name);
+const char *lt_session_output_name(const lt_session *s, int32_t i); /* NULL: there are no more */
 /* Collective: make the output whole on every rank. A bound output too. Nothing to do where all ranks run here. */
 lt_status lt_session_gather(lt_session *s, const char *name, lt_error *e);
 

@@ -190,11 +190,10 @@ static lt_status read_table(lt_trainer *t, const lt_step_table **out, lt_error *
   return lt_look_ahead_take(t->text, t->next, t->cursor, out, e);
 }
 
-/* A recipe with an optimizer of its own may have no such control. */
-static lt_status set_control_if_there(lt_session *s, const char *name, double x, lt_error *e) {
-  const lt_graph *g = lt_session_program(s)->graph;
+lt_status lt_trainer_control(lt_trainer *t, const char *name, double x, lt_error *e) {
+  const lt_graph *g = lt_trainer_graph(t);
   for (int64_t i = 0; i < g->control.n; i++)
-    if (strcmp(g->control.at[i].name, name) == 0) return lt_session_set_control(s, name, x, e);
+    if (strcmp(g->control.at[i].name, name) == 0) return lt_session_set_control(t->train, name, x, e);
   return LT_OK;
 }
 
@@ -248,8 +247,8 @@ lt_status lt_trainer_step(lt_trainer *t, double lr, lt_step_stats *stats, lt_err
   const lt_step_table *table;
   lt_status st = read_table(t, &table, e);
   if (st == LT_OK) st = lt_trainer_enter(t, e);
-  if (st == LT_OK) st = set_control_if_there(t->train, "lr", lr, e);
-  if (st == LT_OK) st = set_control_if_there(t->train, "optim_t", (double)(t->updates + 1), e);
+  if (st == LT_OK) st = lt_trainer_control(t, "lr", lr, e);
+  if (st == LT_OK) st = lt_trainer_control(t, "optim_t", (double)(t->updates + 1), e);
   if (st != LT_OK) return st;
   lt_session_set_steps(t->train, t->next);
   st = lt_session_step(t->train, table, e);

@@ -62,6 +62,9 @@ int64_t lt_trainer_cursor(const lt_trainer *t);  /* tokens of the steps so far *
 lt_session *lt_trainer_session(lt_trainer *t);
 const lt_programs *lt_trainer_programs(const lt_trainer *t);
 
+/* Set a control of the graph, for the steps to come; a graph that has none of this name is left alone. */
+lt_status lt_trainer_control(lt_trainer *t, const char *name, double x, lt_error *e);
+
 /* One step at learning rate `lr`. A step whose loss or gradient is not finite is counted, its text is passed over, and
 ** nothing is applied: it is run again, and the log names the operation to blame. An error leaves the run as it was before
 ** the step. */

@@ -84,23 +84,6 @@ static lt_tree *hexadecimal(uint64_t x) {
   return lt_tree_text(text);
 }
 
-/* A copy: the tree that is saved owns what is in it, the policies keep theirs. */
-static lt_tree *copy_tree(const lt_tree *from) {
-  if (from->kind == LT_TREE_BOOLEAN) return lt_tree_boolean(from->boolean);
-  if (from->kind == LT_TREE_NUMBER) return lt_tree_number(from->number);
-  if (from->kind == LT_TREE_TEXT) return lt_tree_bytes(from->text, from->length);
-  lt_tree *to = lt_tree_table();
-  bool ok = to != NULL;
-  for (int64_t i = 0; ok && i < from->count; i++) {
-    const lt_tree_entry *x = &from->entry[i];
-    lt_tree *value = copy_tree(x->value);
-    ok = x->name ? lt_tree_set_bytes(to, x->name, x->length, value) : lt_tree_set_index(to, x->index, value);
-  }
-  if (ok) return to;
-  lt_tree_free(to);
-  return NULL;
-}
-
 static lt_tree *control_tree(const lt_trainer *t) {
   const lt_graph *g = lt_trainer_graph(t);
   lt_tree *all = lt_tree_table();
@@ -129,7 +112,7 @@ static lt_status save_state(lt_trainer *t, lt_save *save, const lt_tree *policy,
             lt_tree_set(s, "bad", lt_tree_number((double)t->bad)) && lt_tree_set(s, "seed", hexadecimal(t->o.seed)) &&
             lt_tree_set(s, "plan", hexadecimal(lt_programs_hash(t->programs))) &&
             lt_tree_set(s, "data", hexadecimal(data_hash(t))) && lt_tree_set(s, "controls", control_tree(t)) &&
-            (!policy || lt_tree_set(s, "policy", copy_tree(policy)));
+            (!policy || lt_tree_set(s, "policy", lt_tree_copy(policy)));
   lt_status st = ok ? lt_save_state(save, s, e) : lt_fail_memory(e, sizeof *s, "the state of the run");
   lt_tree_free(s);
   return st;
@@ -239,7 +222,7 @@ static lt_status load_controls(lt_trainer *t, const lt_tree *controls, lt_error 
   for (int64_t i = 0; st == LT_OK && controls && i < controls->count; i++) {
     const lt_tree_entry *x = &controls->entry[i];
     if (x->name && x->value->kind == LT_TREE_NUMBER)
-      st = lt_session_set_control(t->train, x->name, x->value->number, e);
+      st = lt_trainer_control(t, x->name, x->value->number, e);
     else
       st = lt_fail(e, LT_DATA, "a control of the save is no named number");
   }
@@ -284,7 +267,7 @@ static lt_status load(lt_trainer *t, const char *folder, lt_tree **policy, lt_er
   if (st == LT_OK) st = load_state(t, state, e);
   if (st == LT_OK) st = lt_trainer_enter(t, e);
   const lt_tree *kept = st == LT_OK && policy ? lt_tree_get(state, "policy") : NULL;
-  if (kept && !(*policy = copy_tree(kept))) st = lt_fail_memory(e, sizeof *kept, "the state of policies");
+  if (kept && !(*policy = lt_tree_copy(kept))) st = lt_fail_memory(e, sizeof *kept, "the state of policies");
   lt_tree_free(state);
   if (st != LT_OK && e && !e->where[0]) lt_error_where(e, "%s", folder);
   return st;

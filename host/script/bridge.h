@@ -85,6 +85,7 @@ void lt_lua_open_random(lua_State *L);
 void lt_lua_open_options(lua_State *L);
 void lt_lua_open_comm(lua_State *L);
 void lt_lua_open_kernel(lua_State *L);
+void lt_lua_open_policy(lua_State *L);
 
 /* ---- comm.c ---- */
 

@@ -5,13 +5,13 @@
 
 #include "core/text.h"
 #include "script/graph.h"
+#include "script/recipe_inside.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define SECONDS_COMPILE 5.0 /* processor time a recipe may take to be read, or to build a graph once */
-#define SECONDS_POLICY  1.0
 
 #define LOADER          "ltrain.loader"   /* registry: the table of lua/ltrain/load.lua */
 #define SETTINGS        "ltrain.settings" /* registry: the checked settings */
@@ -261,11 +261,12 @@ void lt_recipe_free(lt_recipe *r) {
   free(r);
 }
 
+lt_script *lt_recipe_script(lt_recipe *r) { return r->script; }
 const lt_recipe_settings *lt_recipe_get(const lt_recipe *r) { return &r->settings; }
 
 /* ---- Asking it ---- */
 
-static void push_loader(lua_State *L, const char *function) {
+void lt_recipe_push(lua_State *L, const char *function) {
   lua_getfield(L, LUA_REGISTRYINDEX, LOADER);
   lua_getfield(L, -1, function);
   lua_remove(L, -2);
@@ -275,7 +276,7 @@ lt_status lt_recipe_graph(void *context, lt_graph *g, lt_error *e) {
   const lt_recipe_build *b = context;
   lt_script *s = b->recipe->script;
   if (!lua_checkstack(s->L, 16)) return lt_fail(e, LT_FAILED, "the Lua stack is full");
-  push_loader(s->L, b->training ? "build" : "build_eval"); /* reads of strings that exist: nothing can be raised */
+  lt_recipe_push(s->L, b->training ? "build" : "build_eval"); /* reads of strings that exist: nothing can be raised */
   lt_script_watch(s, "building the graph", b->recipe->seconds);
   lt_status st = lt_lua_build(s, g, e);
   lt_script_unwatch(s);
@@ -289,7 +290,7 @@ typedef struct place_call {
 
 static int ask_place(lua_State *L) {
   place_call *c = lua_touserdata(L, 1);
-  push_loader(L, "place");
+  lt_recipe_push(L, "place");
   lua_pushstring(L, c->key);
   lua_call(L, 1, 1);
   if (lua_isstring(L, -1)) lt_error_where(c->e, "%s", lua_tostring(L, -1));
@@ -308,7 +309,7 @@ typedef struct lr_call {
 
 static int ask_lr(lua_State *L) {
   lr_call *c = lua_touserdata(L, 1);
-  push_loader(L, "lr");
+  lt_recipe_push(L, "lr");
   lua_pushnumber(L, (double)c->step);
   lua_call(L, 1, 1);
   c->lr = lua_tonumber(L, -1);
@@ -317,7 +318,7 @@ static int ask_lr(lua_State *L) {
 
 lt_status lt_recipe_lr(lt_recipe *r, int64_t step, double *lr, lt_error *e) {
   lr_call c = {step, 0};
-  lt_script_watch(r->script, "optim.lr", SECONDS_POLICY);
+  lt_script_watch(r->script, "optim.lr", LT_SECONDS_POLICY);
   lt_status st = lt_lua_protect(r->script, ask_lr, &c, e);
   lt_script_unwatch(r->script);
   *lr = c.lr;
@@ -332,7 +333,7 @@ typedef struct print_call {
 
 static int print_settings(lua_State *L) {
   print_call *c = lua_touserdata(L, 1);
-  push_loader(L, c->function);
+  lt_recipe_push(L, c->function);
   lua_pushboolean(L, c->all);
   lua_call(L, 1, 1);
   lt_text_add(c->out, "%s", lua_tostring(L, -1));

@@ -73,6 +73,17 @@ lt_status lt_recipe_graph(void *context, lt_graph *g, lt_error *e);
 /* Where the key a later pass found fault with is written, if the error has no place yet. */
 void lt_recipe_place(lt_recipe *r, lt_error *e);
 
+typedef struct lt_recipe_facts { /* what a plan policy may know; all of a structure of the run */
+  int64_t ranks, dp, sp, tp;
+  int64_t tokens, length; /* of a step, of its longest sequence */
+  int64_t sequences;      /* of a rank */
+  int64_t budget;         /* bytes; 0: none */
+} lt_recipe_facts;
+
+/* What functions in the place of train.micro_batch and checkpoint.layers choose; -1: none stands there. */
+lt_status lt_recipe_choose(lt_recipe *r, const lt_recipe_facts *facts, int64_t *micro_batch, int64_t *layers,
+                           lt_error *e);
+
 /* The learning rate of a step, from 0. */
 lt_status lt_recipe_lr(lt_recipe *r, int64_t step, double *lr, lt_error *e);
 

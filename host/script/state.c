@@ -145,6 +145,7 @@ static int open_core(lua_State *L) {
   lt_lua_open_random(L);
   lt_lua_open_graph(L);
   lt_lua_open_ops(L);
+  lt_lua_open_policy(L);
   if (lt_lua_script(L)->kind == LT_SCRIPT_OPEN) {
     lt_lua_open_tensor(L);
     lt_lua_open_safetensors(L);

@@ -235,7 +235,7 @@ static bool set_from(reader *r, lt_tree *table, const char *s, size_t n, lt_tree
 }
 
 static lt_tree *table_from(reader *r, json_t *j) {
-  if (r->depth == LT_TREE_DEPTH) return fail_value(r, "tables are nested too deeply", "more than 16");
+  if (r->depth == LT_TREE_DEPTH) return fail_value(r, "tables are nested too deeply", "more than 20");
   r->depth++;
   lt_tree *t = lt_tree_table();
   bool ok = t != NULL;

@@ -161,3 +161,19 @@ bool lt_tree_equal(const lt_tree *a, const lt_tree *b) {
   }
   return same;
 }
+
+lt_tree *lt_tree_copy(const lt_tree *from) {
+  if (from->kind == LT_TREE_BOOLEAN) return lt_tree_boolean(from->boolean);
+  if (from->kind == LT_TREE_NUMBER) return lt_tree_number(from->number);
+  if (from->kind == LT_TREE_TEXT) return lt_tree_bytes(from->text, from->length);
+  lt_tree *to = lt_tree_table();
+  bool ok = to != NULL;
+  for (int64_t i = 0; ok && i < from->count; i++) {
+    const lt_tree_entry *x = &from->entry[i];
+    lt_tree *value = lt_tree_copy(x->value);
+    ok = x->name ? lt_tree_set_bytes(to, x->name, x->length, value) : lt_tree_set_index(to, x->index, value);
+  }
+  if (ok) return to;
+  lt_tree_free(to);
+  return NULL;
+}

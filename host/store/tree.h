@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define LT_TREE_DEPTH 16 /* tables inside tables, in a file */
+#define LT_TREE_DEPTH 20 /* tables inside tables, in a file: what policies keep (16 deep), and what that lies in */
 
 typedef enum lt_tree_kind { LT_TREE_BOOLEAN, LT_TREE_NUMBER, LT_TREE_TEXT, LT_TREE_TABLE } lt_tree_kind;
 
@@ -40,6 +40,7 @@ lt_tree *lt_tree_text(const char *s);
 lt_tree *lt_tree_bytes(const char *s, size_t n);
 lt_tree *lt_tree_table(void);
 void lt_tree_free(lt_tree *t);
+lt_tree *lt_tree_copy(const lt_tree *t); /* NULL when memory is short */
 
 /* table[key] = value; the table takes the value, and what was there is freed. False (and the value is freed) when
 ** memory is short or value is NULL: build a tree with `ok = set(…) && ok` and look once. */

@@ -4,9 +4,30 @@
 ---@meta
 
 lt = { op = {} }
+lt.policy = {}
 lt.nn = {}
 lt.lr = {}
 lt.optim = {}
+
+---A step policy of your own, under a name.
+---@class lt.policy.step
+---@field name string What saves and messages call it.
+---@field step function What is asked: function(stats, state) that returns controls and its state.
+---@param fields lt.policy.step
+---@return lt.policy.step
+function lt.policy.step(fields) end
+
+---Lowers a control when the held-out loss no longer falls.
+---@class lt.policy.plateau
+---@field name? string What saves and messages call it. Default: "plateau".
+---@field control? string The control. Default: "lr.factor".
+---@field factor? number What it is multiplied with. Default: 0.5.
+---@field patience? integer Evaluations in a row without a better loss, before it is. Default: 2.
+---@field margin? number What counts as better. Default: 0.
+---@field floor? number The least it is set to. Default: 0.01.
+---@param fields lt.policy.plateau
+---@return lt.policy.plateau
+function lt.policy.plateau(fields) end
 
 ---A gated feed-forward layer: down(silu(gate(x)) · up(x)).
 ---@class lt.nn.swiglu
@@ -111,7 +132,7 @@ function lt.optim.adamw(fields) end
 ---@class lt.recipe.train
 ---@field tokens? integer Tokens a step, over all ranks. Default: 8192.
 ---@field steps? integer Length of the run. Default: 1000.
----@field micro_batch? integer|"auto" Sequences a rank works on at once; "auto": as many as the plan finds best. Default: "auto".
+---@field micro_batch? integer|"auto"|function Sequences a rank works on at once; "auto": as many as the plan finds best; or function(facts) that says. Default: "auto".
 ---@field bad_steps? integer Steps in a row whose loss or gradient is not finite, after which the run saves and ends. Default: 10.
 ---@field eval_every? integer Steps between evaluations; 0: only at the end. Default: 100.
 ---@field eval_tokens? integer Held-out tokens an evaluation reads at most. Default: 65536.
@@ -139,7 +160,7 @@ function lt.optim.adamw(fields) end
 ---What is computed again in the backward pass instead of kept: a mode, or a table of these.
 ---@class lt.recipe.checkpoint
 ---@field mode? "none"|"cheap"|"attention"|"layers"|"auto" What layers compute again: "none"; "cheap": what element-wise operations made; "attention": all but what attention made; "layers": all but what enters them; "auto": for each layer one of these, chosen so that the step fits the budget in the least predicted time. Default: "auto" with a budget, "layers" with layers, else "none".
----@field layers? integer How many layers do so, the first ones. Default: what the budget needs, else all.
+---@field layers? integer|function How many layers do so, the first ones; or function(facts) that says. Default: what the budget needs, else all.
 ---@field keep? string|string[] Patterns of scopes inside layers, as "layer */attention", whose results are kept in any case. Default: {}.
 ---@field drop? string|string[] Patterns of scopes inside layers whose results are computed again in any case. Default: {}.
 ---@field budget? integer|string Memory a rank may use; 0: any. Default: 0.
@@ -160,6 +181,8 @@ function lt.optim.adamw(fields) end
 ---@field layout? lt.recipe.layout How it is spread over ranks. Default: {}.
 ---@field checkpoint? "none"|"cheap"|"attention"|"layers"|"auto"|lt.recipe.checkpoint What is computed again in the backward pass instead of kept: a mode, or a table of these. Default: {}.
 ---@field save? lt.recipe.save Saves of the run. Default: {}.
+---@field on_step? function|lt.policy.step|lt.policy.plateau|function|lt.policy.step|lt.policy.plateau|(function|lt.policy.step|lt.policy.plateau)[] Step policies: function(stats, state) that returns controls and its state, or a list of them.
+---@field on_speed? function A policy that sees times: function(times, state) that returns speed controls and its state.
 
 ---@class lt.context.linear
 ---@field bias? boolean

@@ -3,6 +3,7 @@
 -- carries the scope it was made in ("layer 3/feed-forward"), which plans and messages speak of.
 local core = require "ltrain.core"
 local place = require "ltrain.place"
+local control = require "ltrain.control"
 local op = core.op
 
 local context = {}
@@ -202,8 +203,12 @@ end
 -- ctx:output(name, value): readable after every step.
 function methods.output(_, name, value) op.output(value, { name = name }) end
 
--- ctx:control(name, default): a number that may change between steps, for attributes that take one.
-function methods.control(ctx, name, default) return ctx.builder:control(name, default) end
+-- ctx:control(control) or ctx:control(name, default): a number that may change between steps, for attributes that take
+-- one: what lt.control returned, or the name of one that is there; in a graph alone, any name.
+function methods.control(ctx, name, default)
+  if ctx.recipe then name, default = control.find(name, default) end
+  return ctx.builder:control(name, default)
+end
 
 -- ctx:want(value, name): the gradient of the loss by a value, as an output.
 function methods.want(ctx, value, name) ctx.builder:want(value, name) end

@@ -11,9 +11,11 @@ local context = require "ltrain.context"
 local nn = require "ltrain.nn"
 local optim = require "ltrain.optim"
 local lr = require "ltrain.lr"
+local control = require "ltrain.control"
+local policy = require "ltrain.policy"
 
 local load = {}
-local settings, from
+local settings, from, policies
 
 -- ---- Reading ----
 
@@ -50,6 +52,11 @@ function load.open(path, args, sets, text, fed)
     faults[#faults + 1] = fault
   end
   settings = checked
+  if #faults == 0 then
+    optim.controls(settings.optim)
+    nn.controls(settings.model)
+    policies = policy.collect(settings)
+  end
   return checked, in_order(faults)
 end
 
@@ -76,6 +83,21 @@ function load.build_eval(builder)
 end
 
 function load.lr(step) return lr.at(settings.optim.lr, step, settings.train.steps) end
+
+-- What steers the run: policies and controls, as C lists them; and the answer of policy i.
+function load.steering() return policies, control.list() end
+function load.ask(i, stats, state) return policy.ask(policies[i], stats, state) end
+
+-- What functions in the places of train.micro_batch and checkpoint.layers choose, nil where there is none.
+function load.plan(facts)
+  local model, layers = settings.model, 2 ^ 31 - 1
+  if type(model) == "table" then
+    layers = model.layers
+    facts.layers, facts.width = layers, model.width
+  end
+  return policy.choose(settings.train.micro_batch, "train.micro_batch", facts, 1, facts.sequences),
+    policy.choose(settings.checkpoint.layers, "checkpoint.layers", facts, 0, layers)
+end
 
 -- ---- Showing ----
 

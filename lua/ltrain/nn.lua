@@ -3,6 +3,7 @@
 -- end to end. Parameters have the names that published checkpoints use.
 local core = require "ltrain.core"
 local construct = require "ltrain.construct"
+local control = require "ltrain.control"
 local op = core.op
 
 local nn = {}
@@ -169,6 +170,17 @@ end
 
 -- ---- The decoder ----
 
+-- The controls of a run with this model.
+function nn.controls(model)
+  local p = type(model) == "table" and model.dropout or 0
+  if p > 0 then control.builtin("model.dropout", p, 0, math.max(p, 0.99)) end
+end
+
+local function dropout(ctx, x, m)
+  if m.dropout == 0 or not ctx.training then return x end
+  return ctx:dropout(x, ctx:control("model.dropout", m.dropout))
+end
+
 local function decoder_layer(x, ctx, m, layer)
   local scope, prefix = "layer " .. layer, "model.layers." .. layer .. "."
   local norm = { kind = m.norm, eps = m.eps }
@@ -176,12 +188,12 @@ local function decoder_layer(x, ctx, m, layer)
   x = ctx:scope_as(scope .. "/attention", prefix, function()
     local h = ctx:norm("input_layernorm", x, norm)
     h = ctx:scope_as(scope .. "/attention", prefix .. "self_attn.", attention_layer, h, ctx, m, layer)
-    return x + ctx:dropout(h, m.dropout)
+    return x + dropout(ctx, h, m)
   end)
   return ctx:scope_as(scope .. "/feed-forward", prefix, function()
     local h = ctx:norm("post_attention_layernorm", x, norm)
     h = ctx:scope_as(scope .. "/feed-forward", prefix .. "mlp.", feed_forward, h, ctx, m.ffn)
-    return x + ctx:dropout(h, m.dropout)
+    return x + dropout(ctx, h, m)
   end)
 end
 
@@ -190,7 +202,7 @@ local function build_decoder(ctx, m)
   local embed = ctx:scope_as("embedding", "model.", ctx.param, ctx, "embed_tokens.weight", { m.vocab, m.width },
     { tp = 0 })
   local x = ctx:scope_as("embedding", "model.", function()
-    return ctx:dropout(op.embedding(ctx:feed "token", embed), m.dropout)
+    return dropout(ctx, op.embedding(ctx:feed "token", embed), m)
   end)
   for layer = 0, m.layers - 1 do x = decoder_layer(x, ctx, m, layer) end
   x = ctx:scope_as("head", "model.", ctx.norm, ctx, "norm", x, { kind = m.norm, eps = m.eps })

@@ -3,6 +3,7 @@
 -- the update are controls: they change between steps, the schedule does not.
 local core = require "ltrain.core"
 local construct = require "ltrain.construct"
+local control = require "ltrain.control"
 require "ltrain.lr"
 local op = core.op
 
@@ -26,6 +27,13 @@ optim.adamw = construct { "lt.optim.adamw", doc = "AdamW, after clipping by the 
   { "shard", type = "integer", min = 0, max = 3, default = 0,
     doc = "What the ranks of dp and sp share out: 1 moments, 2 gradients too, 3 parameters too." },
 } }
+
+-- The controls of a run that it has without declaring them; lr.factor multiplies what optim.lr says.
+function optim.controls(spec)
+  control.builtin("lr.factor", 1, 0, 1e6)
+  control.builtin("optim.weight_decay", spec.weight_decay, 0, 1e6)
+  control.builtin("optim.clip", spec.clip, 0, 1e30)
+end
 
 local GROUP = 32 -- sums added by one operation
 
@@ -59,16 +67,17 @@ function optim.build(ctx, spec)
       end
     end
     if #params == 0 then core.fail { what = "there is nothing to train: no parameter is trainable", key = "optim" } end
-    local norm, scale = op.clip_scale(add_all(squares), b:loss_sum(), { clip = spec.clip })
+    local norm, scale = op.clip_scale(add_all(squares), b:loss_sum(), { clip = ctx:control("optim.clip", spec.clip) })
     ctx:output("grad_norm", norm)
     ctx:output("update_scale", scale)
-    local lr, t = ctx:control("lr", 0), ctx:control("optim_t", 1)
+    local lr, t = b:control("lr", 0), b:control("optim_t", 1)
+    local decay = ctx:control("optim.weight_decay", spec.weight_decay)
     for i, p in ipairs(params) do
       local m = b:state { name = "adam_m/" .. p.name, role = "moment", owner = p }
       local v = b:state { name = "adam_v/" .. p.name, role = "moment", owner = p }
       op.adamw(b:read(p), b:read(m), b:read(v), gradients[i], scale, {
         lr = lr, t = t, beta1 = spec.beta1, beta2 = spec.beta2, eps = spec.eps,
-        weight_decay = p.decay and spec.weight_decay or 0,
+        weight_decay = p.decay and decay or 0,
       })
     end
   end)

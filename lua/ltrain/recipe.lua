@@ -7,6 +7,7 @@ local schema = require "ltrain.schema"
 require "ltrain.types"
 require "ltrain.nn"
 require "ltrain.optim"
+local policy = require "ltrain.policy"
 
 local recipe = {}
 
@@ -59,8 +60,8 @@ local train = {
     doc = "Tokens a step, over all ranks." },
   { "steps", type = "integer", min = 0, default = 1000, unit = "steps", doc = "Length of the run." },
   { "micro_batch", type = "any", default = "auto", unit = "sequences", of = {
-      { type = "integer", min = 1, max = MOST }, { type = "string", choices = { "auto" } } },
-    doc = "Sequences a rank works on at once; \"auto\": as many as the plan finds best." },
+      { type = "integer", min = 1, max = MOST }, { type = "string", choices = { "auto" } }, { type = "function" } },
+    doc = "Sequences a rank works on at once; \"auto\": as many as the plan finds best; or function(facts) that says." },
   { "bad_steps", type = "integer", min = 1, max = MOST, default = 10, unit = "steps",
     doc = "Steps in a row whose loss or gradient is not finite, after which the run saves and ends." },
   { "eval_every", type = "integer", min = 0, default = 100, unit = "steps",
@@ -121,8 +122,9 @@ local checkpoint_fields = {
     doc = "What layers compute again: \"none\"; \"cheap\": what element-wise operations made; \"attention\": all but " ..
       "what attention made; \"layers\": all but what enters them; \"auto\": for each layer one of these, chosen so that " ..
       "the step fits the budget in the least predicted time." },
-  { "layers", type = "integer", min = 0, max = MOST, unit = "layers", computed = "what the budget needs, else all",
-    doc = "How many layers do so, the first ones." },
+  { "layers", type = "any", unit = "layers", computed = "what the budget needs, else all",
+    of = { { type = "integer", min = 0, max = MOST }, { type = "function" } },
+    doc = "How many layers do so, the first ones; or function(facts) that says." },
   { "keep", type = "list", of = { type = "string" }, default = {},
     doc = "Patterns of scopes inside layers, as \"layer */attention\", whose results are kept in any case." },
   { "drop", type = "list", of = { type = "string" }, default = {},
@@ -155,6 +157,8 @@ schema.root = {
     doc = "How it is spread over ranks." },
   checkpoint,
   { "save", type = "table", default = {}, class = "lt.recipe.save", fields = save, doc = "Saves of the run." },
+  policy.fields[1],
+  policy.fields[2],
 }
 
 -- Checks across the parts of a recipe, each only of parts that are right by themselves.

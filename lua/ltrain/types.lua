@@ -244,7 +244,7 @@ local function kinds_of(field)
 end
 
 types.made = {
-  admits = is_table,
+  admits = function(value) return is_table(value) and (value.kind ~= nil or #value == 0) end, -- no list
   read = function(value, field, path, faults)
     local made = maker(field, value)
     if not made then

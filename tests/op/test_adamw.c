@@ -22,7 +22,7 @@ static void create(fixture *f, int64_t rows, int64_t width) {
   f->attr[BETA1].f = 0.9;
   f->attr[BETA2].f = 0.95;
   f->attr[EPS].f = 1e-8;
-  f->attr[WEIGHT_DECAY].f = 0.1;
+  f->attr[WEIGHT_DECAY] = (lt_attr){.i = LT_NONE, .f = 0.1};
   f->attr[T] = (lt_attr){.i = LT_NONE, .f = 3};
 }
 

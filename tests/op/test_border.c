@@ -48,9 +48,9 @@ static void check_output(void) {
 
 static void check_fill(void) {
   eager *e = eager_create(LT_F64, 5);
-  lt_attr rows[] = {{.f = 2.5}, {.i = 1}, {.i = 3}, {.i = -1}, {.i = -1}, {.i = -1}};
-  lt_attr scalar[] = {{.f = -1}, {.i = 0}, {.i = -1}, {.i = -1}, {.i = -1}, {.i = -1}};
-  lt_attr many[] = {{.f = -1}, {.i = 1}, {.i = 1}, {.i = 1}, {.i = 1}, {.i = 1}};
+  lt_attr rows[] = {{.i = LT_NONE, .f = 2.5}, {.i = 1}, {.i = 3}, {.i = -1}, {.i = -1}, {.i = -1}};
+  lt_attr scalar[] = {{.i = LT_NONE, .f = -1}, {.i = 0}, {.i = -1}, {.i = -1}, {.i = -1}, {.i = -1}};
+  lt_attr many[] = {{.i = LT_NONE, .f = -1}, {.i = 1}, {.i = 1}, {.i = 1}, {.i = 1}, {.i = 1}};
   lt_value y = lt_emit(e->g, &lt_op_fill, 0, NULL, rows);
   CHECK_INT(eager_check_rule(e, LT_TP, 2), 2);
   CHECK_INT(eager_count(e, y), 15);

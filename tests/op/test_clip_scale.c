@@ -5,7 +5,7 @@ static void check_clip(double sumsq, double clip, double norm, double scale) {
   eager *e = eager_create(LT_F64, 1);
   lt_value x = layer_f64(e, "x", 0, NULL, 0, 1);
   eager_put(e, x, 0, sumsq);
-  lt_value y = lt_emit_1(e->g, &lt_op_clip_scale, x, &(lt_attr){.f = clip});
+  lt_value y = lt_emit_1(e->g, &lt_op_clip_scale, x, &(lt_attr){.i = LT_NONE, .f = clip});
   eager_run(e);
   if (isnan(norm))
     CHECK(!isfinite(eager_get(e, y, 0)));
@@ -24,7 +24,7 @@ static void check_guard(double guard, double scale) {
   lt_value in[2] = {layer_f64(e, "x", 0, NULL, 0, 1), layer_f64(e, "guard", 0, NULL, 0, 1)};
   eager_put(e, in[0], 0, 16);
   eager_put(e, in[1], 0, guard);
-  lt_value y = lt_emit(e->g, &lt_op_clip_scale, 2, in, &(lt_attr){.f = 2});
+  lt_value y = lt_emit(e->g, &lt_op_clip_scale, 2, in, &(lt_attr){.i = LT_NONE, .f = 2});
   eager_run(e);
   CHECK_NEAR(eager_get(e, y, 0), 4, 1e-14);
   CHECK(isnan(scale) ? isnan(eager_get(e, y + 1, 0)) : fabs(eager_get(e, y + 1, 0) - scale) < 1e-14);
@@ -38,7 +38,7 @@ static void test_refusals(void) {
   layer_refused(e, "clip_scale: sumsq has the wrong number of dimensions", "0", "f64[1]");
   lt_emit_2(e->g, &lt_op_clip_scale, s, x, NULL);
   layer_refused(e, "clip_scale: guard has the wrong number of dimensions", "0", "f64[1]");
-  lt_emit_1(e->g, &lt_op_clip_scale, s, &(lt_attr){.f = -1});
+  lt_emit_1(e->g, &lt_op_clip_scale, s, &(lt_attr){.i = LT_NONE, .f = -1});
   layer_refused(e, "clip_scale: clip must not be negative", "clip >= 0", "-1");
   eager_free(e);
 }

@@ -3,7 +3,7 @@
 
 static lt_attr *attrs(double p, const char *stream) {
   static lt_attr a[2];
-  a[0] = (lt_attr){.f = p};
+  a[0] = (lt_attr){.i = LT_NONE, .f = p};
   a[1] = (lt_attr){.s = stream};
   return a;
 }

@@ -164,7 +164,7 @@ static void test_depth(void) {
       lt_error e = {0};
       CHECK_INT(lt_json_print(t, &s, &e), LT_DATA);
       CHECK_STR(e.what, "tables are nested too deeply to be saved, or one is inside itself");
-      CHECK_STR(e.key, "7.deep.7.deep.7.deep.7.deep.7.deep.7.deep.7.deep.7.deep");
+      CHECK_STR(e.key, "7.deep.7.deep.7.deep.7.deep.7.deep.7.deep.7.deep.7.deep.7.deep.7.deep");
       CHECK_INT(lt_json_print(t, &s, NULL), LT_DATA);
       lt_text_free(&s);
     }
@@ -203,7 +203,7 @@ static void test_refused(void) {
       {"{\"#x1\":1}", "a key that starts with # is none we write"},
       {"{\"#1x\":1}", "a key that starts with # is none we write"},
       {"{\"#99999999999999999999\":1}", "a key that starts with # is none we write"},
-      {"[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]", "tables are nested too deeply"},
+      {"[[[[[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]]]]", "tables are nested too deeply"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     lt_tree *t;

@@ -10,7 +10,7 @@ static const lt_attr_def attrs[] = {
     {.name = "beta1", .type = LT_ATTR_FLOAT, .number = 0.9, .doc = "decay of the first moment"},
     {.name = "beta2", .type = LT_ATTR_FLOAT, .number = 0.95, .doc = "decay of the second moment"},
     {.name = "eps", .type = LT_ATTR_FLOAT, .number = 1e-8, .doc = "added to the root of the second moment"},
-    {.name = "weight_decay", .type = LT_ATTR_FLOAT, .number = 0, .doc = "decoupled: p loses lr * weight_decay * p"},
+    {.name = "weight_decay", .type = LT_ATTR_CONTROL, .number = 0, .doc = "decoupled: p loses lr * weight_decay * p"},
     {.name = "t", .type = LT_ATTR_CONTROL, .required = true, .doc = "number of this update, from 1"},
 };
 
@@ -53,7 +53,7 @@ static void fill(const lt_call *c, void *args) {
       .beta1 = lt_attr_float(c->node, BETA1),
       .beta2 = lt_attr_float(c->node, BETA2),
       .eps = lt_attr_float(c->node, EPS),
-      .weight_decay = lt_attr_float(c->node, WEIGHT_DECAY),
+      .weight_decay = lt_attr_control(c, WEIGHT_DECAY),
       .t = lt_attr_control(c, T),
   };
 }

@@ -7,7 +7,7 @@
 enum { SUMSQ, GUARD };
 enum { CLIP };
 static const lt_attr_def attrs[] = {
-    {.name = "clip", .type = LT_ATTR_FLOAT, .number = 0, .doc = "the largest norm let through; 0: any"},
+    {.name = "clip", .type = LT_ATTR_CONTROL, .number = 0, .doc = "the largest norm let through; 0: any"},
 };
 
 static int shape(lt_graph *g, const lt_node *n, lt_value_info *out) {
@@ -23,7 +23,7 @@ static void fill(const lt_call *c, void *args) {
   *(lt_clip_scale_args *)args = (lt_clip_scale_args){.sumsq = c->in[SUMSQ].data,
                                                      .norm = c->out[0].data,
                                                      .scale = c->out[1].data,
-                                                     .clip = lt_attr_float(c->node, CLIP),
+                                                     .clip = lt_attr_control(c, CLIP),
                                                      .guard = c->n_in > GUARD ? c->in[GUARD].data : NULL};
 }
 

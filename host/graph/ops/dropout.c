@@ -6,7 +6,7 @@
 enum { X, ORDINAL };
 enum { P, STREAM };
 static const lt_attr_def attrs[] = {
-    {.name = "p", .type = LT_ATTR_FLOAT, .required = true, .doc = "share of elements dropped, below 1"},
+    {.name = "p", .type = LT_ATTR_CONTROL, .required = true, .doc = "share of elements dropped, below 1"},
     {.name = "stream", .type = LT_ATTR_TEXT, .required = true, .doc = "name of the random stream, one for each use"},
 };
 
@@ -48,7 +48,7 @@ static void fill(const lt_call *c, void *args) {
       .width = c->in[X].dim[1],
       .first = c->in[X].first[1],
       .width_whole = c->in[X].whole[1],
-      .p = lt_attr_float(c->node, P),
+      .p = lt_attr_control(c, P),
       .key = lt_rng_stream_at(stream, (uint64_t)c->step),
   };
 }

@@ -5,7 +5,7 @@
 enum { VALUE, TOKENS, D0, D1, D2, D3 };
 
 static const lt_attr_def attrs[] = {
-    {"value", LT_ATTR_FLOAT, true, 0, NULL, NULL, "the number"},
+    {"value", LT_ATTR_CONTROL, true, 0, NULL, NULL, "the number"},
     {"tokens", LT_ATTR_BOOL, false, 0, NULL, NULL, "the first dimension is the tokens; d0 is the one after it"},
     {"d0", LT_ATTR_INT, false, -1, NULL, NULL, "extents; the first that is left out ends the shape"},
     {"d1", LT_ATTR_INT, false, -1, NULL, NULL, "extent"},
@@ -27,7 +27,7 @@ static void fill_fill(const lt_call *c, void *args) {
   lt_fill_args *p = args;
   p->y = c->out[0].data;
   p->n = lt_operand_count(&c->out[0]);
-  p->value = lt_attr_float(c->node, VALUE);
+  p->value = lt_attr_control(c, VALUE);
 }
 
 const lt_op lt_op_fill = {
