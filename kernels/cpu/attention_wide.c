@@ -33,6 +33,11 @@ void lt_wide_copy(const stored *x, int64_t ld, int64_t n, int64_t dim, lt_wide *
   real rest = 0;
   for (int64_t i = 0; i < n; i++, x += ld) {
     real *row = to->at + i * LT_WIDE_LD;
+#if LT_WIDE_PAIRS
+    int32_t *pair = to->pair + i * LT_PAIR_LD;
+    pair[dim / 2] = 0;
+    memcpy(pair, x, (size_t)dim * sizeof *x);
+#endif
     for (int64_t d = 0; d < vectors; d += LT_STRIP) {
       const lt_vector u = load_stored(x + d), v = load_stored(x + d + LT_VECTOR);
       lt_store(row + d, u);
@@ -53,9 +58,16 @@ void lt_wide_copy(const stored *x, int64_t ld, int64_t n, int64_t dim, lt_wide *
 
 void lt_wide_turn(const lt_wide *x, int64_t n, int64_t dim, real *to) {
   real strip[LT_WIDE_DIM * LT_STRIP] LT_ALIGNED;
+#if LT_WIDE_PAIRS
+  const real *from = (const real *)x->pair; /* a pair is moved like a float, never looked at */
+  const int64_t ld = LT_PAIR_LD, rows = (dim + 1) / 2;
+#else
+  const real *from = x->at;
+  const int64_t ld = LT_WIDE_LD, rows = dim;
+#endif
   for (int64_t j = 0; j < n; j += LT_STRIP) {
-    lt_strip_pack(x->at + j * LT_WIDE_LD, LT_WIDE_LD, true, dim, n - j < LT_STRIP ? n - j : LT_STRIP, strip);
-    for (int64_t d = 0; d < dim; d++) memcpy(to + d * LT_SIDE_LD + j, strip + d * LT_STRIP, LT_STRIP * sizeof(real));
+    lt_strip_pack(from + j * ld, ld, true, rows, n - j < LT_STRIP ? n - j : LT_STRIP, strip);
+    for (int64_t d = 0; d < rows; d++) memcpy(to + d * LT_SIDE_LD + j, strip + d * LT_STRIP, LT_STRIP * sizeof(real));
   }
 }
 
@@ -125,9 +137,52 @@ static void product(operand left, int64_t m, int64_t n, int64_t k, const real *a
   }
 }
 
-void lt_wide_scores(int64_t m, int64_t n, int64_t dim, const real *x, const real *turned, real alpha, real *s) {
-  product(BY_ROWS_WIDE, m, n, dim, x, turned, alpha, false, s);
+#if LT_WIDE_PAIRS
+/* s[rows][LT_STRIP] = alpha a b of pairs. */
+LT_ALWAYS_INLINE void pair_panel(const int rows, int64_t pairs, const int32_t *a, const real *b, real alpha, real *s) {
+  __m512 sum[LT_PANEL_ROWS][2];
+  LT_UNROLL for (int i = 0; i < rows; i++) sum[i][0] = sum[i][1] = _mm512_setzero_ps();
+  for (int64_t l = 0; l < pairs; l++, a++, b += LT_SIDE_LD) {
+    const __m512bh x = (__m512bh)_mm512_loadu_ps(b), y = (__m512bh)_mm512_loadu_ps(b + LT_VECTOR);
+    LT_UNROLL for (int i = 0; i < rows; i++) {
+      const __m512bh w = (__m512bh)_mm512_set1_epi32(a[i * LT_PAIR_LD]);
+      sum[i][0] = _mm512_dpbf16_ps(sum[i][0], x, w);
+      sum[i][1] = _mm512_dpbf16_ps(sum[i][1], y, w);
+    }
+  }
+  LT_UNROLL for (int i = 0; i < rows; i++) {
+    lt_store(s + i * LT_SIDE_LD, alpha * (lt_vector)sum[i][0]);
+    lt_store(s + i * LT_SIDE_LD + LT_VECTOR, alpha * (lt_vector)sum[i][1]);
+  }
 }
+
+typedef void pair_fn(int64_t pairs, const int32_t *a, const real *b, real alpha, real *s);
+
+#define PAIRS(n)                                                                                                       \
+  static void pairs_##n(int64_t pairs, const int32_t *a, const real *b, real alpha, real *s) {                         \
+    pair_panel(n, pairs, a, b, alpha, s);                                                                              \
+  }
+EACH(PAIRS)
+EACH_MORE(PAIRS)
+#define PAIR_NAME(n) pairs_##n,
+static pair_fn *const pair_panels[LT_PANEL_ROWS] = {EACH(PAIR_NAME) EACH_MORE(PAIR_NAME)};
+
+void lt_wide_scores(int64_t m, int64_t n, int64_t dim, const lt_wide *x, int64_t first, const real *turned, real alpha,
+                    real *s) {
+  const int64_t count = (m + LT_PANEL_ROWS - 1) / LT_PANEL_ROWS;
+  for (int64_t t = 0; t < count; t++) {
+    const int64_t i = m * t / count, rows = m * (t + 1) / count - i;
+    for (int64_t j = 0; j < n; j += LT_STRIP)
+      pair_panels[rows - 1]((dim + 1) / 2, x->pair + (first + i) * LT_PAIR_LD, turned + j, alpha,
+                            s + i * LT_SIDE_LD + j);
+  }
+}
+#else
+void lt_wide_scores(int64_t m, int64_t n, int64_t dim, const lt_wide *x, int64_t first, const real *turned, real alpha,
+                    real *s) {
+  product(BY_ROWS_WIDE, m, n, dim, x->at + first * LT_WIDE_LD, turned, alpha, false, s);
+}
+#endif
 
 /* The product as if every element of b that is not finite were 0, then those to the rows that really see them: weight
 ** (i, l) is p[i * step_i + l * step_l]. */

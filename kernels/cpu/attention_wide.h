@@ -22,8 +22,19 @@
 void lt_attention_wide(const lt_attention_args *a);
 void lt_attention_wide_backward(const lt_attention_backward_args *a);
 
+/* Where the processor multiplies pairs of bf16, scores are sums of such: their factors are bf16 as they came. */
+#if LT_IS_BF16 && defined(__AVX512BF16__)
+#define LT_WIDE_PAIRS 1
+#define LT_PAIR_LD    (LT_WIDE_DIM / 2 + LT_VECTOR) /* pairs of a row */
+#else
+#define LT_WIDE_PAIRS 0
+#endif
+
 typedef struct lt_wide { /* rows of one head, copied */
   real at[LT_TILE * LT_WIDE_LD] LT_ALIGNED;
+#if LT_WIDE_PAIRS
+  int32_t pair[LT_TILE * LT_PAIR_LD] LT_ALIGNED; /* the same, as pairs of elements; an odd last one has a 0 beside it */
+#endif
   bool finite;
 } lt_wide;
 
@@ -47,11 +58,12 @@ static inline int64_t lt_whole_strips(int64_t n) { return (n + LT_STRIP - 1) / L
 /* to[n][dim, padded] = x[n, ld]; and whether all of it is finite. */
 void lt_wide_copy(const stored *x, int64_t ld, int64_t n, int64_t dim, lt_wide *to);
 
-/* to[dim][n, padded] = the rows of x, turned. */
+/* to[dim][n, padded] = the rows of x, turned; or pairs of them, [dim / 2, rounded up][n, padded]. */
 void lt_wide_turn(const lt_wide *x, int64_t n, int64_t dim, real *to);
 
-/* s[m][n] = alpha x[m][dim] turned[dim][n]; n whole strips. */
-void lt_wide_scores(int64_t m, int64_t n, int64_t dim, const real *x, const real *turned, real alpha, real *s);
+/* s[m][n] = alpha x[m][dim] turned[dim][n], x from row `first` on; n whole strips. */
+void lt_wide_scores(int64_t m, int64_t n, int64_t dim, const lt_wide *x, int64_t first, const real *turned, real alpha,
+                    real *s);
 
 /* c[m][dim, padded] (+)= p[m][k] b[k][dim]. With some pairs hidden, what is not finite in b counts only where p != 0. */
 void lt_wide_apply(int64_t m, int64_t dim, int64_t k, const real *p, const lt_wide *b, int64_t first, bool some,

@@ -75,8 +75,8 @@ static void meet_head(task *w, const queries *u, int64_t head, bool some) {
   const int64_t n = w->keys.n, wide = w->keys.strips * LT_STRIP;
   lt_wide_copy((const stored *)a->q + at, ld, u->n, dim, &w->q);
   lt_wide_copy((const stored *)a->dout + at, ld, u->n, dim, &w->dout);
-  lt_wide_scores(u->n, wide, dim, w->q.at, w->k_turned, (real)a->r.scale, w->p);
-  lt_wide_scores(u->n, wide, dim, w->dout.at, w->v_turned, 1, w->ds);
+  lt_wide_scores(u->n, wide, dim, &w->q, 0, w->k_turned, (real)a->r.scale, w->p);
+  lt_wide_scores(u->n, wide, dim, &w->dout, 0, w->v_turned, 1, w->ds);
   if (a->key_bias)
     for (int64_t i = 0; i < u->n; i++)
       for (int64_t j = 0; j < n; j++) w->p[i * LT_SIDE_LD + j] += w->keys.bias[j];

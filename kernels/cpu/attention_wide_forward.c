@@ -140,8 +140,7 @@ static void meet(task *w, side *u, const panel *p) {
   if (first >= last) return;
   for (int64_t t = first; t < last; t++) some |= sight[t] != LT_SIGHT_ALL;
   const int64_t from = first * LT_STRIP, to = last * LT_STRIP, end = to < w->keys.n ? to : w->keys.n;
-  lt_wide_scores(p->rows, to - from, r->dim, u->x.at + p->i * LT_WIDE_LD, w->turned + from, (real)r->scale,
-                 w->s + from);
+  lt_wide_scores(p->rows, to - from, r->dim, &u->x, p->i, w->turned + from, (real)r->scale, w->s + from);
   if (w->a->key_bias)
     for (int64_t i = 0; i < p->rows; i++)
       for (int64_t j = from; j < to; j++) w->s[i * LT_SIDE_LD + j] += w->keys.bias[j];
