@@ -25,6 +25,7 @@ static lt_memory_kind kind_of(const lt_schedule *s, int32_t b, const bool *excha
   const lt_buffer *x = &s->buffer.at[b];
   if (x->state != LT_NONE) return of_role[s->graph->state.at[x->state].role];
   if (exchanged[b]) return LT_MEMORY_EXCHANGE;
+  if (phase_of(s, x->first) == LT_PREPARE) return LT_MEMORY_PARAMETERS; /* their copies in another type */
   bool kept = phase_of(s, x->first) == LT_FORWARD && phase_of(s, x->last) != LT_FORWARD;
   return kept ? LT_MEMORY_KEPT : LT_MEMORY_ACTIVATIONS;
 }
