@@ -5,6 +5,8 @@
 #include "comm/failure.h"
 #include "core/arena.h"
 
+#include <time.h>
+
 static const char *const NAMES[] = {
     [LT_ALL_REDUCE] = "all_reduce",
     [LT_REDUCE_SCATTER] = "reduce_scatter",
@@ -117,6 +119,12 @@ lt_status lt_comm_test(lt_comm *c, lt_ticket ticket, bool *done, lt_error *e) {
   return c->ops->test(c, ticket, done, e);
 }
 
+double lt_comm_clock(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
 void lt_comm_free(lt_comm *c) {
   if (c) c->ops->free(c);
 }
@@ -150,8 +158,8 @@ void lt_comm_sign(const lt_comm *c, lt_error *e) {
 
 bool lt_comm_abort(lt_comm *c, const lt_error *e) { return c->ops->abort ? c->ops->abort(c, e) : true; }
 
-lt_status lt_comm_memory_create(lt_comm *c, size_t bytes, void **out, lt_error *e) {
-  if (c->ops->memory_create) return c->ops->memory_create(c, bytes, out, e);
+lt_status lt_comm_memory_create(lt_comm *c, size_t bytes, size_t shared, void **out, lt_error *e) {
+  if (c->ops->memory_create) return c->ops->memory_create(c, bytes, shared < bytes ? shared : bytes, out, e);
   lt_arena a;
   lt_status status = lt_arena_create(&a, bytes, e);
   *out = a.base;

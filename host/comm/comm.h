@@ -63,8 +63,8 @@ typedef struct lt_comm_ops {
   void (*doze)(lt_comm *c, lt_ticket t);
   /* This rank fails with e: every other rank's start and test fail from now on. Is this the rank that reports it? */
   bool (*abort)(lt_comm *c, const lt_error *e);
-  /* Zeroed memory that peers read in place. */
-  lt_status (*memory_create)(lt_comm *c, size_t bytes, void **out, lt_error *e);
+  /* Zeroed memory whose first `shared` bytes peers read in place. */
+  lt_status (*memory_create)(lt_comm *c, size_t bytes, size_t shared, void **out, lt_error *e);
   void (*memory_free)(lt_comm *c, void *p, size_t bytes);
 } lt_comm_ops;
 
@@ -77,6 +77,7 @@ struct lt_comm { /* the head of every backend's own struct */
   const lt_comm_ops *ops;
   int32_t rank, world;
   lt_comm_stats stats;
+  double ready; /* of the transfer that test last found ended: when the last member had started it, by lt_comm_clock */
 };
 
 /* One rank, no other: collectives are copies. */
@@ -111,6 +112,7 @@ lt_status lt_comm_mpi(const lt_comm_mpi_options *options, lt_comm **out, lt_erro
 ** sense by itself (a negative count, an unknown member). */
 lt_status lt_comm_start(lt_comm *c, const lt_transfer *t, lt_ticket *out, lt_error *e);
 lt_status lt_comm_test(lt_comm *c, lt_ticket ticket, bool *done, lt_error *e);
+double lt_comm_clock(void);    /* seconds, the same on all ranks of a machine */
 void lt_comm_free(lt_comm *c); /* NULL is fine */
 
 /* Between two tests, by who has nothing else to do: sleep until the ticket may have ended, a tenth of a second at most,
@@ -128,9 +130,9 @@ bool lt_comm_abort(lt_comm *c, const lt_error *e);
 /* Before it is printed: e with its rank in front, where there are several and it names none. */
 void lt_comm_sign(const lt_comm *c, lt_error *e);
 
-/* Zeroed memory, 64-byte aligned, that transfers move with the fewest copies: peers on the same machine read it in
-** place. Any other memory will do as well. */
-lt_status lt_comm_memory_create(lt_comm *c, size_t bytes, void **out, lt_error *e);
+/* Zeroed memory, 64-byte aligned, from whose first `shared` bytes transfers move with the fewest copies: peers on the
+** same machine read them in place. Any other memory will do as well; the rest of it has the larger pages. */
+lt_status lt_comm_memory_create(lt_comm *c, size_t bytes, size_t shared, void **out, lt_error *e);
 void lt_comm_memory_free(lt_comm *c, void *p, size_t bytes); /* NULL is fine; no transfer may be using it */
 
 /* Bytes a member sends to other ranks for a transfer: the figure a plan predicts and stats count.

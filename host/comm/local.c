@@ -20,6 +20,7 @@ typedef struct local_part { /* one endpoint's part of a transfer; its index is t
   int32_t group, member;
   int64_t number; /* of a collective in its group; of a send or receive among the endpoint's starts */
   bool used, done;
+  double ready;
   int64_t *counts; /* [2 * world] */
 } local_part;
 
@@ -197,7 +198,10 @@ static lt_status meet(local_world *w, local_part *p, lt_error *e) {
   }
   if (status || there < g->n) return status;
   perform(w, g->n);
-  for (int32_t m = 0; m < g->n; m++) w->meeting[m]->done = true;
+  for (int32_t m = 0; m < g->n; m++) {
+    w->meeting[m]->done = true;
+    w->meeting[m]->ready = p->ready; /* the last to start */
+  }
   return LT_OK;
 }
 
@@ -225,6 +229,7 @@ static lt_status pair(local_world *w, local_part *p, lt_error *e) {
   size_t bytes = (size_t)from->t.count * lt_dtype_bytes(from->t.dtype);
   if (bytes) memcpy(to->t.recv, from->t.send, bytes);
   from->done = to->done = true;
+  match->ready = p->ready;
   return LT_OK;
 }
 
@@ -246,6 +251,7 @@ static lt_status local_start(lt_comm *c, const lt_transfer *t, lt_ticket *out, l
   p->group = group;
   p->member = t->group->self;
   p->used = true;
+  p->ready = lt_comm_clock();
   p->done = false;
   p->number = collective(t) ? w->group.at[group].started[p->member]++ : end->starts;
   end->starts++;
@@ -264,7 +270,10 @@ static lt_status local_test(lt_comm *c, lt_ticket ticket, bool *done, lt_error *
   if (ticket < 0 || ticket >= end->part.n || !end->part.at[ticket].used)
     return lt_fail(e, LT_COMM, "rank %d asks for ticket %lld, which it does not hold", (int)c->rank, (long long)ticket);
   *done = end->part.at[ticket].done;
-  if (*done) end->part.at[ticket].used = false;
+  if (*done) {
+    c->ready = end->part.at[ticket].ready;
+    end->part.at[ticket].used = false;
+  }
   return LT_OK;
 }
 

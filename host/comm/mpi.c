@@ -11,12 +11,6 @@
 #include <time.h>
 #include <unistd.h>
 
-double lt_mpi_clock(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* ---- Sleeping (futexes that processes share) ---- */
 
 void lt_mpi_sleep(const _Atomic uint32_t *word, uint32_t value, double seconds) {
@@ -208,6 +202,7 @@ static lt_status mpi_start(lt_comm *c, const lt_transfer *t, lt_ticket *out, lt_
   if (t->counts) op->t.counts = memcpy(op->counts, t->counts, n * sizeof *t->counts);
   if (t->send_counts) op->t.send_counts = memcpy(op->counts + n, t->send_counts, n * sizeof *t->send_counts);
   op->held = true;
+  op->started = op->ready = lt_comm_clock();
   atomic_store_explicit(&op->done, false, memory_order_relaxed);
   *out = op->index;
   op->next = atomic_load_explicit(&m->started, memory_order_relaxed);
@@ -224,6 +219,7 @@ static lt_status mpi_test(lt_comm *c, lt_ticket ticket, bool *done, lt_error *e)
   lt_mpi_op *op = m->op.at[ticket];
   *done = atomic_load(&op->done);
   if (*done) {
+    c->ready = op->ready;
     op->held = false;
     op->next = m->idle;
     m->idle = op;
@@ -251,8 +247,8 @@ static bool mpi_abort(lt_comm *c, const lt_error *e) {
   return mine;
 }
 
-static lt_status mpi_memory_create(lt_comm *c, size_t bytes, void **out, lt_error *e) {
-  return lt_node_memory_create((lt_mpi *)c, bytes, out, e);
+static lt_status mpi_memory_create(lt_comm *c, size_t bytes, size_t shared, void **out, lt_error *e) {
+  return lt_node_memory_create((lt_mpi *)c, bytes, shared, out, e);
 }
 
 static void mpi_memory_free(lt_comm *c, void *p, size_t bytes) { lt_node_memory_free((lt_mpi *)c, p, bytes); }

@@ -40,6 +40,7 @@ typedef struct lt_mpi_message {
   uint64_t address;
   int64_t bytes;
   int64_t op; /* whose: the index of the posting rank's operation */
+  double at;  /* of a post, when it was made; from another machine, when it came */
   _Alignas(8) unsigned char inside[LT_MPI_INSIDE];
 } lt_mpi_message;
 
@@ -134,7 +135,9 @@ typedef struct lt_mpi_op {
   int64_t at, piece;            /* of a reduction: elements done, elements at once */
   unsigned char *scratch;       /* [members * piece] */
   size_t scratch_bytes;
-  bool held; /* the caller's: the ticket is out */
+  double started; /* by our caller */
+  double ready;   /* when the last member had started */
+  bool held;      /* the caller's: the ticket is out */
   _Atomic bool done;
 } lt_mpi_op;
 
@@ -192,7 +195,6 @@ typedef struct lt_mpi {
 
 /* ---- mpi.c ---- */
 
-double lt_mpi_clock(void);
 void lt_mpi_ring_bell(lt_mpi_bell *b);
 void lt_mpi_sleep(const _Atomic uint32_t *word, uint32_t value, double seconds);
 void lt_mpi_wake(_Atomic uint32_t *word);
@@ -225,7 +227,7 @@ bool lt_node_poll(lt_mpi *m);
 const unsigned char *lt_node_place(lt_mpi_peer *p, uint64_t address, int64_t bytes);
 /* Copy from a peer's memory. */
 bool lt_node_read(lt_mpi *m, lt_mpi_peer *p, uint64_t address, void *to, int64_t bytes);
-lt_status lt_node_memory_create(lt_mpi *m, size_t bytes, void **out, lt_error *e);
+lt_status lt_node_memory_create(lt_mpi *m, size_t bytes, size_t shared, void **out, lt_error *e);
 void lt_node_memory_free(lt_mpi *m, void *p, size_t bytes);
 
 /* ---- mpi_net.c: all that calls MPI ---- */

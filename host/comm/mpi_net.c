@@ -165,7 +165,7 @@ lt_status lt_net_open(lt_mpi *m, lt_error *e) {
   for (int32_t r = 0; r < m->comm.world; r++) {
     m->peer[r].rank = r;
     m->peer[r].local = m->peer[r].pidfd = -1;
-    m->peer[r].beat_seen = lt_mpi_clock();
+    m->peer[r].beat_seen = lt_comm_clock();
   }
   agree_nonce(m);
   status = share(m, e);
@@ -199,7 +199,7 @@ static bool poll_letters(lt_mpi *m) {
     lt_mpi_message msg = net->letter[net->oldest];
     if (!wait_for(m, net->oldest)) break;
     net->oldest = (net->oldest + 1) % WAITING;
-    m->peer[msg.from].beat_seen = lt_mpi_clock();
+    m->peer[msg.from].beat_seen = lt_comm_clock();
     lt_mpi_receive(m, &msg);
     some = true;
   }
@@ -326,7 +326,7 @@ void lt_net_tell_failure(lt_mpi *m) {
   for (int32_t r = 0; sent && r < m->comm.world; r++)
     if (m->peer[r].local < 0 && r != m->comm.rank && !m->peer[r].dead)
       MPI_Isend(&net->telling, (int)sizeof net->telling, MPI_BYTE, r, TAG_FAILURE, net->comm, &sent[n++]);
-  for (double until = lt_mpi_clock() + 0.3; lt_mpi_clock() < until && !atomic_load(&m->relayed); nap(1000000)) {
+  for (double until = lt_comm_clock() + 0.3; lt_comm_clock() < until && !atomic_load(&m->relayed); nap(1000000)) {
     MPI_Testall(n, sent, &all, MPI_STATUSES_IGNORE);
     MPI_Test(&net->failing, &came, MPI_STATUS_IGNORE);
     if (!came) continue;

@@ -13,18 +13,20 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-static void *map_shared(int fd, size_t bytes) {
-  void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+static void *map_shared(void *at, int fd, size_t bytes) {
+  void *p = mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | (at ? MAP_FIXED : 0), fd, 0);
+#ifdef MADV_HUGEPAGE
+  if (p != MAP_FAILED) (void)madvise(p, bytes, MADV_HUGEPAGE); /* where the system has large pages that are shared */
+#endif
   return p == MAP_FAILED ? NULL : p;
 }
 
-/* A new piece of shared memory of our own; NULL: refused. */
-static void *create_shared(size_t bytes, int *fd) {
-  *fd = memfd_create("ltrain", MFD_CLOEXEC);
-  if (*fd < 0) return NULL;
-  void *p = ftruncate(*fd, (off_t)bytes) == 0 ? map_shared(*fd, bytes) : NULL;
-  if (!p) close(*fd);
-  return p;
+/* A new piece of shared memory, not mapped yet; -1: refused. */
+static int create_shared(size_t bytes) {
+  int fd = memfd_create("ltrain", MFD_CLOEXEC);
+  if (fd < 0 || ftruncate(fd, (off_t)bytes) == 0) return fd;
+  close(fd);
+  return -1;
 }
 
 /* A peer's piece, by the number its descriptor has there. */
@@ -33,7 +35,7 @@ static void *map_peer(pid_t pid, int fd, size_t bytes) {
   snprintf(path, sizeof path, "/proc/%lld/fd/%d", (long long)pid, fd);
   int here = open(path, O_RDWR | O_CLOEXEC);
   if (here < 0) return NULL;
-  void *p = map_shared(here, bytes);
+  void *p = map_shared(NULL, here, bytes);
   close(here);
   return p;
 }
@@ -42,11 +44,9 @@ static void *map_peer(pid_t pid, int fd, size_t bytes) {
 
 bool lt_node_create(lt_mpi *m, int32_t n, lt_mpi_card *card) {
   size_t bytes = sizeof *m->board + (size_t)n * sizeof m->board->ring[0];
-  lt_mpi_board *b = create_shared(bytes, &m->board_fd);
-  if (!b) {
-    m->board_fd = -1;
-    return false;
-  }
+  m->board_fd = create_shared(bytes);
+  lt_mpi_board *b = m->board_fd < 0 ? NULL : map_shared(NULL, m->board_fd, bytes);
+  if (!b) return false; /* lt_node_leave closes it */
 #ifdef PR_SET_PTRACER
   prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0); /* where Yama guards memory: our peers may read ours */
 #endif
@@ -178,37 +178,39 @@ bool lt_node_read(lt_mpi *m, lt_mpi_peer *p, uint64_t address, void *to, int64_t
   return true;
 }
 
-/* Memory that peers map at their first look. Where there is no room for that, it is ordinary memory. */
-lt_status lt_node_memory_create(lt_mpi *m, size_t bytes, void **out, lt_error *e) {
+/* Ordinary memory, and over its beginning pages that peers map at their first look. Those are small ones on most systems,
+** so no more of them than is read. Where there is no room for that, all stays as it is. */
+lt_status lt_node_memory_create(lt_mpi *m, size_t bytes, size_t shared, void **out, lt_error *e) {
   lt_mpi_region *r = NULL;
-  size_t span = (bytes + 4095) / 4096 * 4096;
+  lt_arena a;
+  size_t span = (shared + 4095) / 4096 * 4096;
   int fd = -1;
-  for (int i = 0; m->board && bytes && i < LT_MPI_REGIONS && !r; i++)
+  lt_status status = lt_arena_create(&a, bytes, e);
+  *out = a.base;
+  if (status || !span) return status;
+  for (int i = 0; m->board && i < LT_MPI_REGIONS && !r; i++)
     if (!atomic_load(&m->board->region[i].bytes)) r = &m->board->region[i];
-  void *p = r ? create_shared(span, &fd) : NULL;
-  if (!p) {
-    lt_arena a;
-    lt_status status = lt_arena_create(&a, bytes, e);
-    *out = a.base;
-    return status;
+  if (!r || (fd = create_shared(span)) < 0) return LT_OK;
+  if (!map_shared(a.base, fd, span)) { /* what lay there is gone */
+    close(fd);
+    lt_arena_free(&a);
+    *out = NULL;
+    return lt_fail_memory(e, span, "memory that ranks share");
   }
   r->fd = fd;
   r->serial++;
-  atomic_store(&r->base, (uint64_t)(uintptr_t)p);
+  atomic_store(&r->base, (uint64_t)(uintptr_t)a.base);
   atomic_store(&r->bytes, span);
-  *out = p;
   return LT_OK;
 }
 
 void lt_node_memory_free(lt_mpi *m, void *p, size_t bytes) {
   for (int i = 0; m->board && i < LT_MPI_REGIONS; i++) {
     lt_mpi_region *r = &m->board->region[i];
-    size_t span = atomic_load(&r->bytes);
-    if (!span || atomic_load(&r->base) != (uint64_t)(uintptr_t)p) continue;
+    if (!atomic_load(&r->bytes) || atomic_load(&r->base) != (uint64_t)(uintptr_t)p) continue;
     atomic_store(&r->bytes, 0);
-    munmap(p, span);
     close(r->fd);
-    return;
+    break;
   }
   lt_arena_free(&(lt_arena){.base = p, .bytes = bytes});
 }

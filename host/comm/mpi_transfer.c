@@ -165,7 +165,8 @@ static void post(lt_mpi *m, lt_mpi_op *op, int32_t phase, int32_t j) {
                         .count = t->count,
                         .counts = counts_hash(t),
                         .bytes = give.count * width(t),
-                        .op = op->index};
+                        .op = op->index,
+                        .at = op->started};
   if (msg.bytes) {
     from += give.first * width(t);
     msg.address = (uint64_t)(uintptr_t)from;
@@ -188,6 +189,7 @@ static void meet(lt_mpi *m, lt_mpi_op *op, const lt_mpi_message *p) {
   s->op = p->op;
   memcpy(s->inside, p->inside, sizeof s->inside);
   op->arrived[p->phase]++;
+  if (p->at > op->ready && p->phase == 0) op->ready = p->at;
 }
 
 static bool matches(const lt_mpi *m, lt_mpi_op *op, const lt_mpi_message *p) {
@@ -222,16 +224,21 @@ static lt_mpi_op *find_op(lt_mpi *m, int64_t index) {
   return op;
 }
 
+static void receive_post(lt_mpi *m, const lt_mpi_message *p) {
+  lt_mpi_message post = *p;
+  lt_mpi_op *op = m->active;
+  if (!m->peer[p->from].board) post.at = lt_comm_clock(); /* its clock is another one */
+  while (op && !matches(m, op, &post)) op = op->next;
+  if (op)
+    meet(m, op, &post);
+  else
+    keep(m, &post);
+}
+
 void lt_mpi_receive(lt_mpi *m, const lt_mpi_message *p) {
   lt_mpi_op *op = NULL;
   switch ((lt_mpi_type)p->type) {
-  case LT_MPI_POST:
-    for (op = m->active; op && !matches(m, op, p);) op = op->next;
-    if (op)
-      meet(m, op, p);
-    else
-      keep(m, p);
-    return;
+  case LT_MPI_POST: receive_post(m, p); return;
   case LT_MPI_DONE:
     if ((op = find_op(m, p->op))) op->unthanked--;
     return;

@@ -123,13 +123,13 @@ static void look(lt_mpi *m, lt_mpi_peer *p, short events, double now) {
 static void *watch(void *context) {
   lt_mpi *m = context;
   struct pollfd *fd = calloc((size_t)m->n_local + 1, sizeof *fd);
-  double last = lt_mpi_clock();
+  double last = lt_comm_clock();
   for (int32_t i = 0; fd && i < m->n_local; i++)
     fd[i] = (struct pollfd){.fd = m->peer[m->local[i]].pidfd, .events = POLLIN};
   while (fd && !atomic_load(&m->stop_watch)) {
     atomic_fetch_add(&m->board->beats, 1);
     poll(fd, (nfds_t)m->n_local, (int)(TICK * 1000));
-    double now = lt_mpi_clock();
+    double now = lt_comm_clock();
     for (int32_t i = 0; i < m->n_local; i++) {
       lt_mpi_peer *p = &m->peer[m->local[i]];
       if (p->rank == m->comm.rank) continue;
@@ -147,7 +147,7 @@ bool lt_mpi_watch(lt_mpi *m) {
   for (int32_t i = 0; i < m->n_local; i++) {
     lt_mpi_peer *p = &m->peer[m->local[i]];
     if (p->rank != m->comm.rank) p->pidfd = (int)syscall(SYS_pidfd_open, p->pid, 0);
-    p->beat_seen = lt_mpi_clock();
+    p->beat_seen = lt_comm_clock();
   }
   m->watching = m->n_local > 1 && pthread_create(&m->watch, NULL, watch, m) == 0;
   return m->watching || m->n_local <= 1;
@@ -165,7 +165,7 @@ void lt_mpi_unwatch(lt_mpi *m) {
 /* ---- Ranks elsewhere: each is watched by the next ---- */
 
 void lt_mpi_beat(lt_mpi *m) {
-  double now = lt_mpi_clock();
+  double now = lt_comm_clock();
   int32_t n = m->comm.world, self = m->comm.rank;
   lt_mpi_peer *next = &m->peer[(self + 1) % n], *previous = &m->peer[(self + n - 1) % n];
   if (!previous->board && now - m->beat_turn > LATE) previous->beat_seen = now; /* else the watch's */

@@ -219,7 +219,8 @@ static void place_state(lt_schedule *s, int32_t b) {
   s->state_bytes += align(x->bytes);
 }
 
-/* States in the order they were met; gradients that are reduced together lie together. */
+/* States that travel first: gradients that are reduced together side by side, then the others; the rest in the order
+** they were met. */
 static void place_states(lt_schedule *s) {
   s->state_bytes = 0;
   for (int32_t b = 0; b < s->buffer.n; b++) s->buffer.at[b].offset = -1;
@@ -227,6 +228,13 @@ static void place_states(lt_schedule *s) {
     const lt_item *it = &s->item.at[i];
     for (int k = 0; it->kind == LT_ITEM_COLLECTIVE && it->n_in > 1 && k < it->n_in; k++)
       place_state(s, s->operand.at[it->operand + k].buffer);
+  }
+  for (int64_t i = 0; i < s->item.n; i++) {
+    const lt_item *it = &s->item.at[i];
+    for (int k = 0; it->kind == LT_ITEM_COLLECTIVE && k < it->n_in + it->n_out; k++) {
+      int32_t b = s->operand.at[it->operand + k].buffer;
+      if (b != LT_NONE && s->buffer.at[b].state != LT_NONE && s->buffer.at[b].offset < 0) place_state(s, b);
+    }
   }
   for (int32_t b = 0; b < s->buffer.n; b++)
     if (s->buffer.at[b].state != LT_NONE && s->buffer.at[b].offset < 0) place_state(s, b);

@@ -1,6 +1,6 @@
 /* order.c: transfers as early as they can start, gradients in buckets; who waits for whom; how long every buffer lives.
-** Inside a lane the array order holds. Between lanes an item waits for the last item it depends on, unless an earlier
-** wait already implies it: vector clocks (Fidge 1988; Mattern 1989) tell. Buckets as in Li et al. 2020 (PyTorch DDP). */
+** An item waits for the last item of every lane it depends on, unless its place in its own lane or an earlier wait
+** already implies it: vector clocks (Fidge 1988; Mattern 1989) tell. Buckets as in Li et al. 2020 (PyTorch DDP). */
 #include "compile/compile.h"
 
 #include <stdlib.h>
@@ -46,6 +46,7 @@ static void collect(const lt_schedule *s, touch *t, int32_t i, int32_t want[LT_L
 
 typedef struct moved {
   int32_t item, ready; /* may start after item `ready` of the compute lane's order */
+  bool last;           /* of a bucket of gradients: nothing joins it any more */
 } moved;
 
 static int by_ready(const void *a, const void *b) {
@@ -78,6 +79,8 @@ static bool is_gradient(const lt_schedule *s, const lt_item *it) {
   return in->buffer == out->buffer && s->buffer.at[in->buffer].state != LT_NONE;
 }
 
+#define LEAST_BUCKET (64 << 10) /* bytes: smaller ones cost their start, not their bytes */
+
 /* Bytes of a bucket: an eighth of all gradients, so that most of them travel while the backward pass still runs. */
 static int64_t bucket_bytes(const lt_schedule *s) {
   int64_t all = 0;
@@ -104,36 +107,62 @@ static bool merge_items(lt_schedule *s, lt_item *a, const lt_item *b) {
   return true;
 }
 
+/* Where buckets end, found from the last one back: after the backward pass nothing hides a transfer, so the last bucket
+** is small, and those before it grow. */
+static void divide(const lt_schedule *s, moved *list, int64_t n) {
+  int64_t most = bucket_bytes(s), limit = most / 8 > LEAST_BUCKET ? most / 8 : LEAST_BUCKET, bytes = 0;
+  const lt_item *after = NULL; /* the gradient behind */
+  for (int64_t i = n - 1; i >= 0; i--) {
+    const lt_item *it = &s->item.at[list[i].item];
+    if (!is_gradient(s, it)) continue;
+    list[i].last = !after || bytes >= limit || !same_bucket(s, it, after);
+    if (after && bytes >= limit && limit < most) limit *= 2;
+    if (list[i].last) bytes = 0;
+    bytes += s->buffer.at[s->operand.at[it->operand].buffer].bytes;
+    after = it;
+  }
+}
+
 /* Neighbouring gradient reductions in order of readiness become buckets; a bucket is ready with its last member. */
 static bool fill_buckets(lt_schedule *s, moved *list, int64_t *n) {
-  int64_t limit = bucket_bytes(s), kept = 0, bytes = 0;
-  int64_t open = -1; /* the bucket being filled, in list */
+  int64_t kept = 0, open = -1; /* the bucket being filled, in list */
+  divide(s, list, *n);
   for (int64_t i = 0; i < *n; i++) {
     const lt_item *it = &s->item.at[list[i].item];
     if (!is_gradient(s, it)) {
       list[kept++] = list[i];
       continue;
     }
-    int64_t mine = s->buffer.at[s->operand.at[it->operand].buffer].bytes;
-    if (open >= 0 && bytes < limit && same_bucket(s, &s->item.at[list[open].item], it)) {
+    if (open >= 0) {
       lt_item other = *it;
       if (!merge_items(s, &s->item.at[list[open].item], &other)) return false;
       list[open].ready = list[i].ready;
-      bytes += mine;
-      continue;
+    } else {
+      open = kept;
+      list[kept++] = list[i];
     }
-    open = kept;
-    bytes = mine;
-    list[kept++] = list[i];
+    if (list[i].last) open = -1;
   }
   *n = kept;
   qsort(list, (size_t)kept, sizeof *list, by_ready);
   return true;
 }
 
-/* Rewrite the array: compute items in their order, each transfer right after what it needs. */
+#define FEW_BYTES 4096
+
+/* A small result that comes from other ranks and goes to the host, as a loss does: what follows need not wait for it.
+** t: who touched what last in the whole schedule. */
+static bool can_wait(const lt_schedule *s, const touch *t, int32_t i) {
+  const lt_item *it = &s->item.at[i];
+  if (it->kind != LT_ITEM_STORE || it->n_in != 1) return false;
+  int32_t b = s->operand.at[it->operand].buffer, writer = b == LT_NONE ? -1 : t[b].writer;
+  return writer >= 0 && writer < i && s->item.at[writer].lane == LT_LANE_COMM && s->buffer.at[b].state == LT_NONE &&
+         s->buffer.at[b].bytes <= FEW_BYTES;
+}
+
+/* Rewrite the array: compute items in their order, each transfer right after what it needs, at the end what can wait. */
 static lt_status hoist(lt_schedule *s, touch *t, lt_error *e) {
-  int64_t n = s->item.n, transfers = 0, at = 0, next = 0;
+  int64_t n = s->item.n, transfers = 0, late = 0, skipped = 0, at = 0, next = 0;
   int32_t *ready = malloc(sizeof *ready * (size_t)(n ? n : 1));
   moved *list = malloc(sizeof *list * (size_t)(n ? n : 1));
   lt_item *old = malloc(sizeof *old * (size_t)(n ? n : 1));
@@ -144,7 +173,9 @@ static lt_status hoist(lt_schedule *s, touch *t, lt_error *e) {
   }
   find_ready(s, t, ready);
   for (int32_t i = 0; i < n; i++)
-    if (s->item.at[i].lane == LT_LANE_COMM) list[transfers++] = (moved){i, ready[i]};
+    if (s->item.at[i].lane == LT_LANE_COMM) list[transfers++] = (moved){.item = i, .ready = ready[i]};
+  for (int32_t i = 0; i < n; i++) /* `ready` is done with: it takes them */
+    if (can_wait(s, t, i)) ready[late++] = i;
   qsort(list, (size_t)transfers, sizeof *list, by_ready);
   if (!fill_buckets(s, list, &transfers)) {
     status = lt_fail_memory(e, sizeof(lt_operand_plan), "the order pass");
@@ -154,9 +185,13 @@ static lt_status hoist(lt_schedule *s, touch *t, lt_error *e) {
   while (next < transfers && list[next].ready < 0) s->item.at[at++] = old[list[next++].item];
   for (int32_t i = 0; i < n; i++) {
     if (old[i].lane != LT_LANE_COMPUTE) continue;
-    s->item.at[at++] = old[i];
+    if (skipped < late && ready[skipped] == i)
+      skipped++;
+    else
+      s->item.at[at++] = old[i];
     while (next < transfers && list[next].ready <= i) s->item.at[at++] = old[list[next++].item];
   }
+  for (int64_t i = 0; i < late; i++) s->item.at[at++] = old[ready[i]];
   s->item.n = at;
 done:
   free(ready);
@@ -181,9 +216,22 @@ static void lifetimes(lt_schedule *s, int32_t i) {
   if (it->work != LT_NONE) extend(&s->buffer.at[it->work], i);
 }
 
+typedef struct lane_end { /* of a lane, the items so far */
+  int32_t newest;
+  int32_t recent[LT_COMM_DEPTH]; /* a ring */
+  int64_t n;
+} lane_end;
+
+/* What has ended when the next item of a lane starts, by its place alone. */
+static void begin_clock(const lt_schedule *s, const lane_end *l, lt_lane lane, int32_t *clock) {
+  for (int m = 0; m < LT_LANES; m++) clock[m] = l->newest < 0 ? -1 : s->clock[(int64_t)l->newest * LT_LANES + m];
+  int32_t ended = lane == LT_LANE_COMPUTE ? l->newest : l->n < LT_COMM_DEPTH ? -1 : l->recent[l->n % LT_COMM_DEPTH];
+  if (ended > clock[lane]) clock[lane] = ended;
+}
+
 lt_status lt_pass_order(lt_schedule *s, lt_error *e) {
   touch *t = malloc(sizeof *t * (size_t)(s->buffer.n ? s->buffer.n : 1));
-  int32_t newest[LT_LANES]; /* the latest item of each lane so far */
+  lane_end lane[LT_LANES];
   lt_status status = LT_OK;
   s->clock = malloc(sizeof *s->clock * (size_t)(s->item.n ? s->item.n : 1) * LT_LANES);
   if (!t || !s->clock) {
@@ -192,18 +240,16 @@ lt_status lt_pass_order(lt_schedule *s, lt_error *e) {
   }
   if ((status = hoist(s, t, e))) goto done;
   memset(t, 0xff, sizeof *t * (size_t)s->buffer.n); /* all -1 */
-  for (int m = 0; m < LT_LANES; m++) newest[m] = -1;
+  for (int m = 0; m < LT_LANES; m++) lane[m] = (lane_end){.newest = -1};
   for (int32_t i = 0; i < s->item.n; i++) {
     lt_item *it = &s->item.at[i];
     int32_t want[LT_LANES], *clock = s->clock + (int64_t)i * LT_LANES;
     collect(s, t, i, want);
     lifetimes(s, i);
-    int32_t before = newest[it->lane];
-    for (int m = 0; m < LT_LANES; m++) clock[m] = before < 0 ? -1 : s->clock[(int64_t)before * LT_LANES + m];
-    if (before > clock[it->lane]) clock[it->lane] = before;
+    begin_clock(s, &lane[it->lane], it->lane, clock);
     it->wait = (int32_t)s->wait.n;
     for (int m = 0; m < LT_LANES; m++) {
-      if (m == (int)it->lane || want[m] <= clock[m]) continue;
+      if (want[m] <= clock[m]) continue;
       int32_t *slot = lt_vec_push(&s->wait);
       if (!slot) {
         status = lt_fail_memory(e, sizeof *slot, "the order pass");
@@ -217,7 +263,8 @@ lt_status lt_pass_order(lt_schedule *s, lt_error *e) {
       }
       if (want[m] > clock[m]) clock[m] = want[m];
     }
-    newest[it->lane] = i;
+    lane_end *l = &lane[it->lane];
+    l->newest = l->recent[l->n++ % LT_COMM_DEPTH] = i;
   }
 done:
   free(t);

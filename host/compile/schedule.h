@@ -9,7 +9,11 @@
 #include "graph/mesh.h"
 #include "graph/op.h"
 
+/* Items of a lane start in their order. On the compute lane each ends before the next one starts; on the comm lane up to
+** LT_COMM_DEPTH transfers are under way at once, and count as ended in their order. */
 typedef enum lt_lane { LT_LANE_COMPUTE, LT_LANE_COMM, LT_LANES } lt_lane;
+
+#define LT_COMM_DEPTH 8
 
 typedef enum lt_item_kind {
   LT_ITEM_KERNEL,
@@ -58,7 +62,7 @@ typedef struct lt_item {
   int32_t counts; /* COLLECTIVE over sharded parts: first of n size expressions in `count`, what each member holds
                            (all_to_all: 2n, of its input, then of its output); LT_NONE */
   lt_size sent, received; /* COLLECTIVE: bytes to and from other ranks, exactly; LT_NONE before the transfers pass */
-  int32_t wait, n_wait;   /* items of other lanes that must have ended: wait[wait … + n_wait) */
+  int32_t wait, n_wait;   /* items that must have ended, beside those its lane says: wait[wait … + n_wait) */
   double flops, bytes;    /* predicted, at the bound */
   double seconds;         /* predicted */
 } lt_item;

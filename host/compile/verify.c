@@ -17,10 +17,6 @@ static lt_status fail_item(lt_error *e, const lt_schedule *s, int32_t item, cons
   return LT_FAILED;
 }
 
-static bool happens_before(const lt_schedule *s, int32_t a, int32_t b) {
-  return a < 0 || s->clock[(int64_t)b * LT_LANES + s->item.at[a].lane] >= a;
-}
-
 static bool overlap(const lt_buffer *a, const lt_buffer *b) {
   return a->bytes > 0 && b->bytes > 0 && a->offset < b->offset + b->bytes && b->offset < a->offset + a->bytes;
 }
@@ -31,10 +27,41 @@ typedef struct occupant {
 
 typedef struct checker {
   const lt_schedule *s;
+  int32_t *clock;            /* [items][LT_LANES]: when item i starts, items of lane m up to clock[i][m] have ended */
   int32_t *writer;           /* [buffers] */
   int32_t *last;             /* [buffers][LT_LANES] uses so far */
   LT_VEC(occupant) occupant; /* buffers whose bytes nobody has taken over yet */
 } checker;
+
+static bool happens_before(const checker *c, int32_t a, int32_t b) {
+  return a < 0 || c->clock[(int64_t)b * LT_LANES + c->s->item.at[a].lane] >= a;
+}
+
+/* From the waits and the lanes alone: a lane starts its items in order; the compute lane ends each first, the comm lane
+** that LT_COMM_DEPTH places before. */
+static void tell_time(checker *c) {
+  const lt_schedule *s = c->s;
+  int32_t newest[LT_LANES] = {-1, -1}, under_way[LT_COMM_DEPTH], transfers = 0;
+  for (int32_t i = 0; i < s->item.n; i++) {
+    const lt_item *it = &s->item.at[i];
+    int32_t *now = c->clock + (int64_t)i * LT_LANES, before = newest[it->lane];
+    for (int m = 0; m < LT_LANES; m++) now[m] = before < 0 ? -1 : c->clock[(int64_t)before * LT_LANES + m];
+    if (it->lane == LT_LANE_COMM) {
+      if (transfers >= LT_COMM_DEPTH) before = under_way[transfers % LT_COMM_DEPTH];
+      under_way[transfers++ % LT_COMM_DEPTH] = i;
+      if (transfers <= LT_COMM_DEPTH) before = -1;
+    }
+    if (before > now[it->lane]) now[it->lane] = before;
+    for (int32_t k = 0; k < it->n_wait; k++) {
+      int32_t w = s->wait.at[it->wait + k];
+      for (int m = 0; m < LT_LANES && w < i; m++) {
+        int32_t then = m == (int)s->item.at[w].lane ? w : c->clock[(int64_t)w * LT_LANES + m];
+        if (then > now[m]) now[m] = then;
+      }
+    }
+    newest[it->lane] = i;
+  }
+}
 
 /* Buffer b is written for the first time by item i: whoever lies there must be done with it. */
 static lt_status occupy(checker *c, int32_t b, int32_t i, lt_error *e) {
@@ -48,7 +75,7 @@ static lt_status occupy(checker *c, int32_t b, int32_t i, lt_error *e) {
     }
     if (s->buffer.at[o].last > i) return fail_item(e, s, i, "writes over a buffer that is still in use");
     for (int m = 0; m < LT_LANES; m++)
-      if (!happens_before(s, c->last[(int64_t)o * LT_LANES + m], i))
+      if (!happens_before(c, c->last[(int64_t)o * LT_LANES + m], i))
         return fail_item(e, s, i, "may write over a buffer while another lane still uses it");
   }
   c->occupant.n = kept;
@@ -64,7 +91,7 @@ static lt_status check_write(checker *c, int32_t b, int32_t i, lt_error *e) {
       s->buffer.at[b].offset + s->buffer.at[b].bytes > s->arena_bytes)
     return fail_item(e, s, i, "a buffer lies outside the arena");
   for (int m = 0; m < LT_LANES; m++)
-    if (!happens_before(s, c->last[(int64_t)b * LT_LANES + m], i))
+    if (!happens_before(c, c->last[(int64_t)b * LT_LANES + m], i))
       return fail_item(e, s, i, "may write while another lane still uses the buffer");
   lt_status status = LT_OK;
   if (s->buffer.at[b].state == LT_NONE && c->writer[b] < 0) status = occupy(c, b, i, e);
@@ -82,7 +109,7 @@ static lt_status check_item(checker *c, int32_t i, lt_error *e) {
     int32_t b = s->operand.at[it->operand + k].buffer;
     if (b == LT_NONE) continue;
     if (c->writer[b] < 0 && s->buffer.at[b].state == LT_NONE) return fail_item(e, s, i, "reads a buffer nobody wrote");
-    if (!happens_before(s, c->writer[b], i)) return fail_item(e, s, i, "may read before the buffer is written");
+    if (!happens_before(c, c->writer[b], i)) return fail_item(e, s, i, "may read before the buffer is written");
   }
   for (int k = 0; k < it->n_out && !status; k++) {
     int32_t b = s->operand.at[it->operand + it->n_in + k].buffer;
@@ -114,17 +141,20 @@ static lt_status check_rank(const lt_schedule *s, lt_error *e) {
   checker c = {.s = s};
   size_t n = (size_t)(s->buffer.n ? s->buffer.n : 1);
   lt_status status = LT_OK;
+  c.clock = malloc((size_t)(s->item.n ? s->item.n : 1) * LT_LANES * sizeof *c.clock);
   c.writer = malloc(n * sizeof *c.writer);
   c.last = malloc(n * LT_LANES * sizeof *c.last);
-  if (!c.writer || !c.last) {
+  if (!c.clock || !c.writer || !c.last) {
     status = lt_fail_memory(e, n, "the verify pass");
     goto done;
   }
   memset(c.writer, 0xff, n * sizeof *c.writer);
   memset(c.last, 0xff, n * LT_LANES * sizeof *c.last);
   status = check_states(s, e);
+  tell_time(&c);
   for (int32_t i = 0; i < s->item.n && !status; i++) status = check_item(&c, i, e);
 done:
+  free(c.clock);
   free(c.writer);
   free(c.last);
   lt_vec_free(&c.occupant);

@@ -95,17 +95,18 @@ static int64_t held(const lt_executor *x, const lt_item *it, int32_t i) {
 
 /* An all-to-all's volumes: to member i goes what it will hold of `to`, from it comes what it held of `from`. The
 ** schedule counts the members' inputs, then their outputs. */
-static void count_all_to_all(lt_executor *x, int32_t item, const lt_operand *in, const lt_operand *out) {
-  const lt_item *it = &x->s->item.at[item];
-  int32_t n = x->group[it->group].n, to = x->run[item].dim, from = x->run[item].other;
+static void count_all_to_all(const lt_executor *x, const lt_flight *f, const lt_operand *in, const lt_operand *out) {
+  const lt_item *it = &x->s->item.at[f->item];
+  int32_t n = x->group[it->group].n, to = x->run[f->item].dim, from = x->run[f->item].other;
   int64_t per_in = all_but(in, from), per_out = all_but(out, to); /* the same on all members */
   for (int32_t i = 0; i < n; i++) {
-    x->parts[0][i] = per_out ? held(x, it, n + i) / per_out * all_but(in, to) : 0;
-    x->parts[1][i] = per_in ? held(x, it, i) / per_in * all_but(out, from) : 0;
+    f->parts[0][i] = per_out ? held(x, it, n + i) / per_out * all_but(in, to) : 0;
+    f->parts[1][i] = per_in ? held(x, it, i) / per_in * all_but(out, from) : 0;
   }
 }
 
-lt_status lt_start_collective(lt_executor *x, int32_t item, lt_error *e) {
+lt_status lt_start_collective(lt_executor *x, lt_flight *f, lt_error *e) {
+  int32_t item = f->item;
   const lt_item *it = &x->s->item.at[item];
   const lt_operand *in = &x->operand[it->operand], *out = &x->operand[it->operand + it->n_in];
   int32_t dim = x->run[item].dim;
@@ -116,26 +117,26 @@ lt_status lt_start_collective(lt_executor *x, int32_t item, lt_error *e) {
                    .send = in->data,
                    .recv = out->data,
                    .count = lt_operand_count(in),
-                   .counts = x->parts[0]};
+                   .counts = f->parts[0]};
   int32_t n = t.group->n;
   if (it->n_in > 1) { /* a bucket: one run of bytes, the gaps between its buffers included */
     const lt_operand *last = in + it->n_in - 1;
     t.count = ((char *)last->data - (char *)in->data) / (int64_t)lt_dtype_bytes(in->dtype) + lt_operand_count(last);
   }
   if (t.kind == LT_REDUCE_SCATTER || t.kind == LT_ALL_GATHER)
-    for (int32_t i = 0; i < n; i++) x->parts[0][i] = held(x, it, i);
+    for (int32_t i = 0; i < n; i++) f->parts[0][i] = held(x, it, i);
   if (t.kind == LT_REDUCE_SCATTER && before(in, dim) > 1) {
     t.send = work_of(x, it);
-    move_parts(in, dim, work_of(x, it), x->parts[0], n, true);
+    move_parts(in, dim, work_of(x, it), f->parts[0], n, true);
   }
   if (t.kind == LT_ALL_GATHER && before(out, dim) > 1) t.recv = work_of(x, it);
   if (t.kind == LT_ALL_TO_ALL) {
-    count_all_to_all(x, item, in, out);
-    move_parts(in, dim, work_of(x, it), x->parts[0], n, true);
+    count_all_to_all(x, f, in, out);
+    move_parts(in, dim, work_of(x, it), f->parts[0], n, true);
     t.send = work_of(x, it);
     t.recv = (char *)work_of(x, it) + ROUND(operand_bytes(in));
-    t.send_counts = x->parts[0];
-    t.counts = x->parts[1];
+    t.send_counts = f->parts[0];
+    t.counts = f->parts[1];
   }
   int64_t sent = lt_transfer_bytes_sent(&t), received = lt_transfer_bytes_received(&t);
   if (it->sent != LT_NONE && (sent != x->size[it->sent] || received != x->size[it->received])) {
@@ -144,21 +145,22 @@ lt_status lt_start_collective(lt_executor *x, int32_t item, lt_error *e) {
     lt_error_got(e, "%lld sent, %lld received", (long long)sent, (long long)received);
     return LT_FAILED;
   }
-  lt_status status = lt_comm_start(x->comm, &t, &x->ticket, e);
+  lt_status status = lt_comm_start(x->comm, &t, &f->ticket, e);
   if (status) lt_fail_item(x, item, status, e, "transfer failed"); /* only where: the cause stands */
   return status;
 }
 
-void lt_finish_collective(lt_executor *x, int32_t item) {
+void lt_finish_collective(lt_executor *x, const lt_flight *f) {
+  int32_t item = f->item;
   const lt_item *it = &x->s->item.at[item];
   const lt_operand *in = &x->operand[it->operand], *out = &x->operand[it->operand + it->n_in];
   int32_t n = x->group[it->group].n, dim = x->run[item].dim;
   switch (kind_of(lt_item_node(x, item))) {
   case LT_ALL_GATHER:
-    if (before(out, dim) > 1) move_parts(out, dim, work_of(x, it), x->parts[0], n, false);
+    if (before(out, dim) > 1) move_parts(out, dim, work_of(x, it), f->parts[0], n, false);
     break;
   case LT_ALL_TO_ALL:
-    move_parts(out, x->run[item].other, (char *)work_of(x, it) + ROUND(operand_bytes(in)), x->parts[1], n, false);
+    move_parts(out, x->run[item].other, (char *)work_of(x, it) + ROUND(operand_bytes(in)), f->parts[1], n, false);
     break;
   default: break;
   }

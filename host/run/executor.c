@@ -118,8 +118,26 @@ static bool allocate(lt_executor *x) {
   x->span = array(items, sizeof *x->span, &ok);
   for (int lane = 0; lane < LT_LANES; lane++) x->order[lane] = array(items, sizeof *x->order[lane], &ok);
   x->group = array((size_t)s->group.n, sizeof *x->group, &ok);
-  for (int i = 0; i < 2; i++) x->parts[i] = array((size_t)members, sizeof *x->parts[i], &ok);
+  for (int i = 0; i < 2 * LT_COMM_DEPTH; i++)
+    x->flight[i / 2].parts[i % 2] = array((size_t)members, sizeof *x->flight[0].parts[0], &ok);
   return ok;
+}
+
+#define FEW_BYTES 4096 /* where the memory lies of transfers as small as this makes no difference */
+
+/* How much of the arena from its start on peers read or write. */
+static int64_t travelling(const lt_schedule *s) {
+  int64_t end = 0;
+  for (int64_t i = 0; i < s->item.n; i++) {
+    const lt_item *it = &s->item.at[i];
+    for (int k = 0; it->kind == LT_ITEM_COLLECTIVE && k <= it->n_in + it->n_out; k++) {
+      int32_t b = k < it->n_in + it->n_out ? s->operand.at[it->operand + k].buffer : it->work;
+      const lt_buffer *buffer = b == LT_NONE ? NULL : &s->buffer.at[b];
+      if (buffer && buffer->bytes > FEW_BYTES && buffer->offset + buffer->bytes > end)
+        end = buffer->offset + buffer->bytes;
+    }
+  }
+  return end;
 }
 
 lt_status lt_executor_create(const lt_schedule *s, const lt_device *d, lt_comm *comm, lt_executor **out, lt_error *e) {
@@ -156,7 +174,8 @@ lt_status lt_executor_create(const lt_schedule *s, const lt_device *d, lt_comm *
 lt_status lt_executor_wake(lt_executor *x, lt_error *e) {
   void *base = NULL;
   if (x->arena.base) return LT_OK;
-  lt_status status = lt_comm_memory_create(x->comm, (size_t)x->s->arena_bytes, &base, e); /* where peers can read it */
+  size_t shared = (size_t)travelling(x->s); /* peers read it in place */
+  lt_status status = lt_comm_memory_create(x->comm, (size_t)x->s->arena_bytes, shared, &base, e);
   x->arena = (lt_arena){.base = base, .bytes = status ? 0 : (size_t)x->s->arena_bytes};
   return status;
 }
@@ -181,7 +200,7 @@ void lt_executor_free(lt_executor *x) {
   free(x->span);
   for (int lane = 0; lane < LT_LANES; lane++) free(x->order[lane]);
   free(x->group);
-  for (int i = 0; i < 2; i++) free(x->parts[i]);
+  for (int i = 0; i < 2 * LT_COMM_DEPTH; i++) free(x->flight[i / 2].parts[i % 2]);
   free(x);
 }
 
@@ -201,9 +220,10 @@ lt_status lt_executor_begin(lt_executor *x, const lt_step_input *in, lt_error *e
   }
   if (status) return status;
   for (int lane = 0; lane < LT_LANES; lane++) x->next[lane] = 0;
-  x->in_flight = false;
+  x->started = 0;
+  x->waits_since = 0;
   x->running = true;
-  x->began = lt_run_clock();
+  x->all_ready = x->began = lt_run_clock();
   return LT_OK;
 }
 
@@ -253,38 +273,71 @@ static void end_item(lt_executor *x, lt_lane lane, int32_t item) {
   x->seconds += x->span[item].end - x->began;
 }
 
-/* Start a collective, or ask whether it has ended: each is one step of progress. */
-static lt_status advance_collective(lt_executor *x, lt_lane lane, int32_t item, lt_progress *out, lt_error *e) {
-  lt_status status = LT_OK;
+/* ---- Transfers ---- */
+
+static double later(double a, double b) { return a > b ? a : b; }
+
+/* The transfer that the compute lane waits for: that of its next item, or at the end the last one; LT_NONE. Those before
+** it in the comm lane it waits for too. */
+static int32_t waited_for(const lt_executor *x) {
+  int32_t at = x->next[LT_LANE_COMPUTE];
+  if (x->waits_since <= 0) return LT_NONE;
+  return at < x->count[LT_LANE_COMPUTE] ? waits_for(x, x->order[LT_LANE_COMPUTE][at])
+                                        : x->order[LT_LANE_COMM][x->count[LT_LANE_COMM] - 1];
+}
+
+/* A transfer has ended: how long did nothing but it, or those before it, hold the compute lane up? Not while a peer had
+** yet to start one of them: then the peer's own work did. */
+static void count_wait(lt_executor *x, int32_t item) {
+  lt_item_span *span = &x->span[item];
+  span->ready = later(x->comm->ready, span->begin);
+  x->all_ready = later(x->all_ready, span->ready);
+  span->waited = waited_for(x) == item ? later(lt_run_clock() - later(x->all_ready, x->waits_since), 0) : 0;
+  x->time[item].waited += span->waited;
+}
+
+static lt_status start_transfer(lt_executor *x, int32_t item, lt_error *e) {
+  lt_flight *f = &x->flight[x->started % LT_COMM_DEPTH];
+  f->item = item;
+  x->span[item].begin = lt_run_clock();
+  lt_status status = lt_start_collective(x, f, e);
+  x->started += !status;
+  return status;
+}
+
+/* End the oldest transfer that has ended, or start the next one: each is one step of progress. */
+static lt_status advance_transfers(lt_executor *x, lt_progress *out, lt_error *e) {
+  int32_t oldest = x->next[LT_LANE_COMM];
+  const lt_flight *f = &x->flight[oldest % LT_COMM_DEPTH];
   bool done = false;
-  if (!x->in_flight) {
-    x->span[item].begin = lt_run_clock();
-    status = lt_start_collective(x, item, e);
-    x->in_flight = !status;
-    *out = LT_RAN;
-    return status;
+  lt_status status = oldest < x->started ? lt_comm_test(x->comm, f->ticket, &done, e) : LT_OK;
+  *out = LT_RAN;
+  if (status) return status;
+  if (done) {
+    count_wait(x, f->item);
+    lt_finish_collective(x, f);
+    end_item(x, LT_LANE_COMM, f->item);
+    return LT_OK;
   }
-  status = lt_comm_test(x->comm, x->ticket, &done, e);
-  *out = done ? LT_RAN : LT_BLOCKED;
-  if (status || !done) return status;
-  x->in_flight = false;
-  lt_finish_collective(x, item);
-  end_item(x, lane, item);
+  if (x->started < x->count[LT_LANE_COMM] && x->started < oldest + LT_COMM_DEPTH) {
+    int32_t item = x->order[LT_LANE_COMM][x->started];
+    if (waits_for(x, item) == LT_NONE) return start_transfer(x, item, e);
+  }
+  *out = LT_BLOCKED;
   return LT_OK;
 }
 
 lt_status lt_executor_advance(lt_executor *x, lt_lane lane, lt_progress *out, lt_error *e) {
   if (!x->running) return lt_fail(e, LT_USAGE, "no step was begun");
-  if (x->next[lane] == x->count[lane]) {
-    *out = LT_DONE;
+  bool done = x->next[lane] == x->count[lane];
+  if (lane == LT_LANE_COMM && !done) return advance_transfers(x, out, e);
+  int32_t item = done ? LT_NONE : x->order[lane][x->next[lane]];
+  if (done || waits_for(x, item) != LT_NONE) {
+    if (lane == LT_LANE_COMPUTE && x->waits_since <= 0) x->waits_since = lt_run_clock();
+    *out = done ? LT_DONE : LT_BLOCKED;
     return LT_OK;
   }
-  int32_t item = x->order[lane][x->next[lane]];
-  if (waits_for(x, item) != LT_NONE) {
-    *out = LT_BLOCKED;
-    return LT_OK;
-  }
-  if (x->s->item.at[item].kind == LT_ITEM_COLLECTIVE) return advance_collective(x, lane, item, out, e);
+  x->waits_since = 0;
   if (x->watch) x->watch(x->watcher, x, item, false);
   x->span[item].begin = lt_run_clock();
   run_item(x, item);
@@ -293,25 +346,23 @@ lt_status lt_executor_advance(lt_executor *x, lt_lane lane, lt_progress *out, lt
   return LT_OK;
 }
 
+/* Between two kernels all that can start is started: from then on transfers need nobody here. */
 lt_status lt_executor_run(lt_executor *x, lt_error *e) {
   for (;;) {
-    lt_progress now[LT_LANES];
-    bool ran = false, done = true;
-    for (int lane = 0; lane < LT_LANES; lane++) {
-      lt_status status = lt_executor_advance(x, (lt_lane)lane, &now[lane], e);
-      if (status) return status;
-      ran = ran || now[lane] == LT_RAN;
-      done = done && now[lane] == LT_DONE;
-    }
-    if (done) return LT_OK;
-    if (ran) continue;
-    if (x->in_flight) { /* only the peer can end it */
-      lt_comm_doze(x->comm, x->ticket);
+    lt_progress compute, comm = LT_RAN;
+    lt_status status = LT_OK;
+    while (comm == LT_RAN && !status) status = lt_executor_advance(x, LT_LANE_COMM, &comm, e);
+    if (!status) status = lt_executor_advance(x, LT_LANE_COMPUTE, &compute, e);
+    if (status) return status;
+    if (compute == LT_DONE && comm == LT_DONE) return LT_OK;
+    if (compute == LT_RAN) continue;
+    if (x->next[LT_LANE_COMM] < x->started) { /* only the peer can end it */
+      lt_comm_doze(x->comm, x->flight[x->next[LT_LANE_COMM] % LT_COMM_DEPTH].ticket);
       continue;
     }
     lt_text text = {0};
     lt_executor_describe(x, &text);
-    lt_status status = lt_fail(e, LT_FAILED, "nothing can run on rank %d: %s", (int)x->s->rank, text.s ? text.s : "");
+    status = lt_fail(e, LT_FAILED, "nothing can run on rank %d: %s", (int)x->s->rank, text.s ? text.s : "");
     lt_text_free(&text);
     return status;
   }
@@ -343,7 +394,7 @@ void lt_executor_describe(const lt_executor *x, lt_text *out) {
       lt_item_label(x->s, other, label, sizeof label);
       lt_text_add(out, " for item %d (%s)", (int)other, label);
     } else if (x->s->item.at[item].kind == LT_ITEM_COLLECTIVE) {
-      lt_text_add(out, x->in_flight ? ", started, " : " ");
+      lt_text_add(out, x->next[lane] < x->started ? ", started, " : " ");
       describe_ranks(&x->group[x->s->item.at[item].group], out);
     }
     gap = "; ";
@@ -374,6 +425,15 @@ void lt_executor_traffic(const lt_executor *x, int64_t *sent, int64_t *received)
     if (it->kind != LT_ITEM_COLLECTIVE || it->sent == LT_NONE) continue;
     *sent += x->size[it->sent];
     *received += x->size[it->received];
+  }
+}
+
+void lt_executor_waits(const lt_executor *x, double *taken, double *waited) {
+  *taken = *waited = 0;
+  for (int32_t i = 0; i < x->count[LT_LANE_COMM]; i++) {
+    const lt_item_span *span = &x->span[x->order[LT_LANE_COMM][i]];
+    *taken += span->end - span->ready;
+    *waited += span->waited;
   }
 }
 

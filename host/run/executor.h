@@ -1,6 +1,7 @@
 /* executor.h: walks one rank's schedule. No allocation, no Lua, no lock inside a step; a call runs at most one item.
 ** The arena, arguments and events are made once; begin only fills in what the step table decides.
-** A lane runs its items in their order, one at a time; lanes meet only through the waits of the schedule. */
+** A lane starts its items in their order, the compute lane one at a time, the comm lane up to LT_COMM_DEPTH at once: those
+** go on by themselves while kernels run. Lanes meet only through the waits of the schedule. */
 #ifndef LT_RUN_EXECUTOR_H
 #define LT_RUN_EXECUTOR_H
 
@@ -49,7 +50,7 @@ void lt_executor_sleep(lt_executor *x);
 ** there, of the right shape: integers for integers, any number for reals; converted on the way.
 ** A STORE without a token dimension in the unit phases is a sum over the units (the first sets it, the others add). */
 lt_status lt_executor_begin(lt_executor *x, const lt_step_input *in, lt_error *e);
-/* Run at most one ready item of a lane; never blocks. */
+/* Run at most one ready item of a lane, or start or end one transfer; never blocks. */
 lt_status lt_executor_advance(lt_executor *x, lt_lane lane, lt_progress *out, lt_error *e);
 /* Run one rank's whole step, both lanes, until done. */
 lt_status lt_executor_run(lt_executor *x, lt_error *e);
@@ -60,13 +61,14 @@ void lt_executor_describe(const lt_executor *x, lt_text *out);
 void *lt_executor_state(lt_executor *x, int32_t state);
 lt_arena *lt_executor_arena(lt_executor *x);
 
-/* Called before and after every item, between begin and the end of a step: a look at values before their memory is used
-** again. Not for runs that must be fast. NULL: nobody looks. */
+/* Called before every item but a transfer, and after every item, between begin and the end of a step: a look at values
+** before their memory is used again. Not for runs that must be fast. NULL: nobody looks. */
 typedef void (*lt_watch_fn)(void *context, lt_executor *x, int32_t item, bool ended);
 void lt_executor_watch(lt_executor *x, lt_watch_fn fn, void *context);
 
 typedef struct lt_item_time {
   double seconds; /* sum over the steps since the last reset */
+  double waited;  /* of a transfer: those in which nothing else held the compute lane up */
   int64_t count;
 } lt_item_time;
 const lt_item_time *lt_executor_times(const lt_executor *x); /* by item */
@@ -75,9 +77,14 @@ void lt_executor_reset_times(lt_executor *x);
 
 /* Bytes this rank's transfers were predicted to send and receive in the step last begun. */
 void lt_executor_traffic(const lt_executor *x, int64_t *sent, int64_t *received);
+/* Seconds of the last step that transfers took, each from when all its members had started it; and those in which the
+** compute lane waited for one: to its end from the later of the lane's arrival and all members' start. */
+void lt_executor_waits(const lt_executor *x, double *taken, double *waited);
 
 typedef struct lt_item_span { /* of the last step, seconds of the monotonic clock; a collective from start to end */
   double begin, end;
+  double ready;  /* of a collective: when the last member had started it */
+  double waited; /* seconds the compute lane waited for it, from the later of that and its own arrival on */
 } lt_item_span;
 const lt_item_span *lt_executor_spans(const lt_executor *x); /* by item */
 const lt_schedule *lt_executor_schedule(const lt_executor *x);

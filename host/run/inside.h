@@ -17,6 +17,12 @@ typedef struct lt_item_run { /* what an item needs beside the schedule's own */
   bool ended;
 } lt_item_run;
 
+typedef struct lt_flight { /* a transfer under way */
+  int32_t item;
+  lt_ticket ticket;
+  int64_t *parts[2]; /* elements by member */
+} lt_flight;
+
 struct lt_executor {
   const lt_schedule *s;
   const lt_device *device;
@@ -32,11 +38,13 @@ struct lt_executor {
   lt_item_time *time;
   lt_item_span *span;
   int32_t *order[LT_LANES]; /* items of a lane */
-  int32_t count[LT_LANES], next[LT_LANES];
-  lt_group *group;   /* by the schedule's groups */
-  int64_t *parts[2]; /* elements by member, for the transfer at hand */
-  lt_ticket ticket;
-  bool in_flight; /* the comm lane's item was started */
+  int32_t count[LT_LANES];
+  int32_t next[LT_LANES];          /* items that have ended */
+  int32_t started;                 /* of the comm lane's; those after next[LT_LANE_COMM] are under way */
+  lt_flight flight[LT_COMM_DEPTH]; /* of the lane's item i: flight[i % LT_COMM_DEPTH] */
+  lt_group *group;                 /* by the schedule's groups */
+  double waits_since;              /* the compute lane; 0: it does not */
+  double all_ready;                /* of the transfers that have ended: when all had been started by all members */
   bool running;
   lt_step_input in;
   lt_watch_fn watch;
@@ -63,8 +71,8 @@ void lt_rows_move(lt_executor *x, int32_t index, int32_t item, lt_tensor *t, boo
 
 /* collective.c: a collective is started (parts packed) and, when its transfer has ended, finished (unpacked). */
 lt_status lt_check_collective(lt_executor *x, int32_t item, lt_error *e);
-lt_status lt_start_collective(lt_executor *x, int32_t item, lt_error *e);
-void lt_finish_collective(lt_executor *x, int32_t item);
+lt_status lt_start_collective(lt_executor *x, lt_flight *f, lt_error *e);
+void lt_finish_collective(lt_executor *x, const lt_flight *f);
 
 /* The decisions of an item between the arena and the step's tape. */
 lt_status lt_bind_tape(lt_executor *x, int32_t item, lt_error *e);

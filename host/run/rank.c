@@ -1,4 +1,5 @@
-/* rank.c: what a session of one rank of many has to say to the others: that they run the same step, and whole outputs.
+/* rank.c: what a session of one rank of many has to say to the others: that they run the same step, what it sent, and
+** whole outputs.
 ** Arrays are joined as sums of bits: a rank writes what it is the first to hold and leaves zeros elsewhere. */
 #include "run/inside.h"
 #include "run/session_inside.h"
@@ -6,6 +7,7 @@
 #include "core/hash.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- Before a step ---- */
@@ -44,6 +46,41 @@ lt_status lt_rank_agree(lt_session *s, const lt_step_table *t, lt_error *e) {
   if (status && which == CONTROLS) status = name_control(s, e);
   if (status && e && !e->code) *e = found;
   if (status) lt_error_where(e, "step %lld", (long long)s->step);
+  return status;
+}
+
+/* ---- After a step ---- */
+
+static void add_figures(lt_comm_figures *all, const lt_comm_figures *one) {
+  all->sent += one->sent;
+  all->received += one->received;
+  if (one->seconds > all->seconds) all->seconds = one->seconds;
+  if (one->waited > all->waited) all->waited = one->waited;
+}
+
+static lt_comm_figures figures_of(const lt_executor *x) {
+  lt_comm_figures f;
+  int64_t sent, received;
+  lt_executor_traffic(x, &sent, &received);
+  lt_executor_waits(x, &f.seconds, &f.waited);
+  f.sent = (double)sent;
+  f.received = (double)received;
+  return f;
+}
+
+lt_status lt_session_comm(lt_session *s, lt_comm_figures *out, lt_error *e) {
+  *out = (lt_comm_figures){0};
+  for (int32_t r = 0; r < s->world && !s->all; r++) {
+    const lt_comm_figures one = figures_of(s->executor[r]);
+    add_figures(out, &one);
+  }
+  if (!s->all) return LT_OK;
+  lt_comm_figures mine = figures_of(s->executor[lt_world_rank(s->all)]);
+  lt_comm_figures *all = calloc((size_t)s->world, sizeof *all);
+  if (!all) return lt_fail_memory(e, (size_t)s->world * sizeof *all, "the figures of all ranks");
+  lt_status status = lt_world_gather(s->all, &mine, all, sizeof mine, e);
+  for (int32_t r = 0; r < s->world && !status; r++) add_figures(out, &all[r]);
+  free(all);
   return status;
 }
 

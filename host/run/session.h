@@ -77,6 +77,13 @@ lt_status lt_session_replay(lt_session *s, const struct lt_tape *t, lt_error *e)
 const struct lt_tape *lt_session_tape(const lt_session *s);
 lt_status lt_session_gather_tape(lt_session *s, lt_error *e); /* collective */
 
+typedef struct lt_comm_figures { /* transfers of the last step */
+  double sent, received; /* bytes, of all ranks together */
+  double seconds;        /* of the rank where transfers took longest: lt_executor_waits */
+  double waited;         /* of the rank that waited longest */
+} lt_comm_figures;
+lt_status lt_session_comm(lt_session *s, lt_comm_figures *out, lt_error *e); /* collective */
+
 /* What a rank of this process has sent and received since the session began; NULL: not in this process. */
 const lt_comm_stats *lt_session_traffic(const lt_session *s, int32_t rank);
 lt_executor *lt_session_executor(lt_session *s, int32_t rank); /* NULL: not in this process */

@@ -1,5 +1,5 @@
-/* trace.c: one complete event ("ph": "X") an item, with its unit and predicted time as arguments.
-** Format: "Trace Event Format", Google, 2016. */
+/* trace.c: one complete event ("ph": "X") an item, with its unit and predicted time as arguments; of a transfer also how
+** long the compute lane waited for it. Format: "Trace Event Format", Google, 2016. */
 #include "run/trace.h"
 
 static const char *const LANES[LT_LANES] = {"compute", "comm"};
@@ -35,8 +35,11 @@ static void print_item(const lt_executor *x, int32_t item, double origin, lt_tex
   print_string(label, out);
   lt_text_add(out, ",\"pid\":%d,\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f,", (int)s->rank, (int)it->lane,
               1e6 * (span->begin - origin), 1e6 * (span->end - span->begin));
-  lt_text_add(out, "\"args\":{\"item\":%d,\"unit\":%d,\"predicted_us\":%.3f}}", (int)item, (int)it->unit,
+  lt_text_add(out, "\"args\":{\"item\":%d,\"unit\":%d,\"predicted_us\":%.3f", (int)item, (int)it->unit,
               1e6 * it->seconds);
+  if (it->kind == LT_ITEM_COLLECTIVE)
+    lt_text_add(out, ",\"ready_us\":%.3f,\"waited_us\":%.3f", 1e6 * (span->ready - origin), 1e6 * span->waited);
+  lt_text_add(out, "}}");
 }
 
 lt_status lt_trace_print(lt_executor *const *x, int32_t n, lt_text *out, lt_error *e) {

@@ -41,8 +41,9 @@ typedef struct lt_step_stats {
   double grad_norm; /* before clipping; NaN if the recipe has none */
   double lr;
   int64_t memory; /* bytes of the largest arena of a rank, of this step's program */
-  bool applied;   /* false: the loss or a gradient was not finite, nothing was changed */
-  int32_t bad;    /* steps in a row, this one the last, that were not applied */
+  lt_comm_figures comm;
+  bool applied; /* false: the loss or a gradient was not finite, nothing was changed */
+  int32_t bad;  /* steps in a row, this one the last, that were not applied */
 } lt_step_stats;
 
 /* The structure of the steps from `step` on: the length of that step, no more than it has tokens. */

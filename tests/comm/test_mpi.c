@@ -106,7 +106,7 @@ static void fill(const plan *p, int32_t rank, void *to, int64_t n) {
 static void *new_memory(lt_comm *c, int64_t bytes) {
   void *p = NULL;
   lt_error e = {0};
-  CHECK(lt_comm_memory_create(c, (size_t)bytes + 1, &p, &e) == LT_OK);
+  CHECK(lt_comm_memory_create(c, (size_t)bytes + 1, (size_t)bytes / 2 * (size_t)(bytes % 3), &p, &e) == LT_OK);
   return p;
 }
 

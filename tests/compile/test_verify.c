@@ -82,25 +82,6 @@ static void test_unwritten(void) {
   expect(p, "reads a buffer nobody wrote");
 }
 
-/* What is known to have ended follows from the waits that are left. */
-static void reclock(lt_schedule *s) {
-
-  int32_t newest[LT_LANES] = {-1, -1};
-  for (int32_t i = 0; i < s->item.n; i++) {
-    const lt_item *it = &s->item.at[i];
-    int32_t *c = s->clock + (int64_t)i * LT_LANES, before = newest[it->lane];
-    for (int m = 0; m < LT_LANES; m++) c[m] = before < 0 ? -1 : s->clock[(int64_t)before * LT_LANES + m];
-    if (before > c[it->lane]) c[it->lane] = before;
-    for (int32_t k = 0; k < it->n_wait; k++) {
-      int32_t w = s->wait.at[it->wait + k];
-      for (int m = 0; m < LT_LANES; m++)
-        if (s->clock[(int64_t)w * LT_LANES + m] > c[m]) c[m] = s->clock[(int64_t)w * LT_LANES + m];
-      if (w > c[s->item.at[w].lane]) c[s->item.at[w].lane] = w;
-    }
-    newest[it->lane] = i;
-  }
-}
-
 /* A reader of another lane that does not wait. */
 static void test_missing_wait(void) {
   lt_program *p = compile(2, 1);
@@ -112,7 +93,6 @@ static void test_missing_wait(void) {
     it->n_wait = 0;
     break;
   }
-  reclock(s);
   expect(p, "may read before the buffer is written");
 }
 
@@ -161,7 +141,6 @@ static void test_stuck(void) {
   for (int32_t i = 0; i < s->item.n; i++)
     if (s->item.at[i].kind == LT_ITEM_COLLECTIVE) last = i;
   s->item.at[last].lane = LT_LANE_COMPUTE;
-  reclock(s);
   expect(p, "waits for ever");
 }
 

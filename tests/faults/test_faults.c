@@ -224,9 +224,6 @@ static void without_wait(lt_program *p) {
   int32_t a = find_collective(s, 0);
   CHECK(s->item.at[a].n_wait > 0);
   s->item.at[a].n_wait = 0;
-  for (int32_t i = a; i < s->item.n; i++) /* and nobody behind it knows of it */
-    for (int m = 0; m < LT_LANES; m++)
-      if (s->item.at[i].lane == LT_LANE_COMM) s->clock[(int64_t)i * LT_LANES + m] = -1;
 }
 
 static void other_counts(lt_program *p) {

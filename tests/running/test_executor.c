@@ -2,8 +2,11 @@
 ** Feeds and outputs cut along any dimension, collectives along any dimension at uneven and empty parts, partial maxima,
 ** carried values, sums over units, conversions; and schedules that cannot end. */
 #include "net.h"
+#include "run/inside.h"
 
 #include "core/arena.h"
+
+#include <time.h>
 
 typedef struct bench { /* a graph in the making, on `ranks` ranks along one axis */
   lt_program *p;
@@ -267,7 +270,72 @@ static void test_partial_state(int32_t ranks) {
   lt_session_free(s);
 }
 
-/* ---- Schedules that cannot end ---- */
+/* ---- Transfers at once ---- */
+
+#define MANY (LT_COMM_DEPTH + 3)
+
+/* MANY sums over two ranks that do not depend on each other. */
+static lt_session *many_sums(void) {
+  bench b = open_bench(LT_TP, 2, 1, LT_F64);
+  lt_value part[MANY], sum[MANY];
+  char name[16];
+  for (int i = 0; i < MANY; i++) {
+    snprintf(name, sizeof name, "x%d", i);
+    part[i] = feed(&b, name, "real", false, 1000 + i, 0, 1, lt_place_p(LT_SUM));
+  }
+  for (int i = 0; i < MANY; i++) sum[i] = collective(&b, &lt_op_all_reduce, part[i], 0, 0, lt_place_r());
+  for (int i = 0; i < MANY; i++) {
+    snprintf(name, sizeof name, "sum%d", i);
+    net_output(b.g, sum[i], name);
+  }
+  return close_bench(&b);
+}
+
+static void run_lane(lt_executor *x, lt_lane lane) {
+  lt_error e = {0};
+  lt_progress now = LT_RAN;
+  while (now == LT_RAN && net_ok(lt_executor_advance(x, lane, &now, &e), &e)) continue;
+}
+
+static void pause(double seconds) {
+  struct timespec t = {.tv_nsec = (long)(1e9 * seconds)};
+  nanosleep(&t, NULL);
+}
+
+/* A rank by itself starts all it can without its peer; the rest follows as the first ones end. The results are right. */
+static void test_under_way(void) {
+  lt_session *s = many_sums();
+  lt_step_table *t = net_step(uneven, 1, 3);
+  lt_executor *x[] = {lt_session_executor(s, 0), lt_session_executor(s, 1)};
+  lt_tensor *feeds[MANY];
+  lt_error e = {0};
+  for (int i = 0; i < MANY; i++) {
+    char name[16];
+    snprintf(name, sizeof name, "x%d", i);
+    feeds[i] = tensor(LT_F64, 1, 1000 + i, 0, 0);
+    CHECK(lt_session_bind(s, name, feeds[i], &e) == LT_OK);
+  }
+  step(s, t);
+  int64_t before = lt_session_traffic(s, 0)->transfers;
+  CHECK_INT(before, MANY);
+  for (int r = 0; r < 2; r++) { /* once more, by hand: rank 0 goes as far as it can alone */
+    const lt_step_input in = x[r]->in;
+    CHECK(net_ok(lt_executor_begin(x[r], &in, &e), &e));
+  }
+  for (int i = 0; i < 4; i++) run_lane(x[0], (lt_lane)(i % 2));
+  CHECK_INT(lt_session_traffic(s, 0)->transfers - before, LT_COMM_DEPTH);
+  CHECK_INT(lt_session_traffic(s, 1)->transfers - before, 0);
+  for (int i = 0; i < 8 * MANY; i++) run_lane(x[i / 2 % 2], (lt_lane)(i % 2));
+  CHECK_INT(lt_session_traffic(s, 1)->transfers - before, MANY);
+  for (int i = 0; i < MANY; i++) {
+    char name[16];
+    snprintf(name, sizeof name, "sum%d", i);
+    check_output(s, name, feeds[i], 2);
+    lt_tensor_free(feeds[i]);
+  }
+  lt_step_table_free(t);
+  lt_session_free(s);
+}
 
 static lt_session *reducing(int32_t ranks) {
   bench b = open_bench(LT_TP, ranks, 1, LT_F64);
@@ -277,6 +345,37 @@ static lt_session *reducing(int32_t ranks) {
   return close_bench(&b);
 }
 
+/* A peer that comes late is no wait for a transfer; what the transfer takes once both are there is. */
+static void test_waits(void) {
+  lt_session *s = reducing(2);
+  lt_step_table *t = net_step(uneven, 1, 3);
+  lt_executor *x[] = {lt_session_executor(s, 0), lt_session_executor(s, 1)};
+  lt_tensor *feed_x = tensor(LT_F64, 1, 3, 0, 0);
+  lt_error e = {0};
+  double taken, waited;
+  CHECK(lt_session_bind(s, "x", feed_x, &e) == LT_OK);
+  step(s, t);
+  for (int r = 0; r < 2; r++) {
+    const lt_step_input in = x[r]->in;
+    CHECK(net_ok(lt_executor_begin(x[r], &in, &e), &e));
+  }
+  for (int i = 0; i < 4; i++) run_lane(x[0], (lt_lane)(i % 2));
+  pause(0.05); /* rank 0 waits for its peer … */
+  for (int i = 0; i < 4; i++) run_lane(x[1], (lt_lane)(i % 2));
+  pause(0.02); /* … and now for the transfer */
+  for (int i = 0; i < 4; i++) run_lane(x[0], (lt_lane)(i % 2));
+  lt_executor_waits(x[0], &taken, &waited);
+  CHECK(waited >= 0.02 && waited < 0.05);
+  CHECK(taken >= waited && taken < 0.05);
+  lt_executor_waits(x[1], &taken, &waited);
+  CHECK(waited >= 0 && waited < 0.02);
+  lt_tensor_free(feed_x);
+  lt_step_table_free(t);
+  lt_session_free(s);
+}
+
+/* ---- Schedules that cannot end ---- */
+
 static lt_item *find_item(lt_session *s, int32_t rank, lt_item_kind kind) {
   lt_schedule *p = lt_session_program(s)->schedule[rank];
   for (int64_t i = 0; i < p->item.n; i++)
@@ -284,7 +383,7 @@ static lt_item *find_item(lt_session *s, int32_t rank, lt_item_kind kind) {
   return NULL;
 }
 
-/* Rank 1 skips its part: the others' collective can never end, which is found at once and told of every rank. */
+/* Rank 1 waits for what never ends: the others' collective can never end, which is found at once and told of every rank. */
 static void test_deadlock(void) {
   lt_session *s = reducing(3);
   lt_step_table *t = net_step(uneven, 1, 3);
@@ -293,12 +392,15 @@ static void test_deadlock(void) {
   CHECK(lt_session_bind(s, "x", x, &e) == LT_OK);
   step(s, t);
   check_output(s, "sum", x, 3);
-  find_item(s, 1, LT_ITEM_COLLECTIVE)->kind = LT_ITEM_ZERO;
+  lt_item *own = find_item(s, 1, LT_ITEM_COLLECTIVE);
+  CHECK_INT(own->n_wait, 1);
+  lt_session_program(s)->schedule[1]->wait.at[own->wait] = 1;
   CHECK(lt_session_step(s, t, &e) == LT_FAILED);
   CHECK_STR(e.what, "no rank can go on: "
                     "rank 0: compute waits at item 2 (here output) for item 1 (here all_reduce); "
                     "comm is at item 1 (here all_reduce), started, with ranks 1, 2; "
-                    "rank 1: done; "
+                    "rank 1: compute waits at item 2 (here output) for item 1 (here all_reduce); "
+                    "comm waits at item 1 (here all_reduce) for item 1 (here all_reduce); "
                     "rank 2: compute waits at item 2 (here output) for item 1 (here all_reduce); "
                     "comm is at item 1 (here all_reduce), started, with ranks 0, 1");
   lt_error again = {0};
@@ -357,6 +459,8 @@ int main(void) {
     }
   for (int32_t ranks = 1; ranks <= 4; ranks++) test_static(ranks), test_partial_state(ranks);
   test_carry();
+  test_under_way();
+  test_waits();
   test_deadlock();
   test_cycle();
   test_mismatch();

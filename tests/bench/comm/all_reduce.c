@@ -79,7 +79,7 @@ int main(int argc, char **argv) {
   for (int32_t r = 0; r < c->world; r++) rank[r] = r;
   lt_group g = {.rank = rank, .n = c->world, .self = c->rank, .id = 1};
   for (int i = 0; i < 2; i++)
-    if (lt_comm_memory_create(c, (size_t)most * 4, &shared[i], &e)) return die(&e);
+    if (lt_comm_memory_create(c, (size_t)most * 4, (size_t)most * 4, &shared[i], &e)) return die(&e);
   buffers s = {shared[0], shared[1]}, p = {calloc((size_t)most, 4), calloc((size_t)most, 4)};
   for (int64_t i = 0; i < most; i++) s.send[i] = p.send[i] = (float)(i % 1000);
   if (c->rank == 0)
