@@ -40,7 +40,8 @@ struct lt_run {
   int64_t saved; /* number of the next step in the last save, -1 */
   atomic_int stop;
   LT_VEC(lt_held) held;
-  lt_text line; /* the last step's, as in the metrics */
+  lt_comm_figures comm; /* of the last step */
+  lt_text line;         /* the last step's, as in the metrics */
 };
 
 /* train.c */

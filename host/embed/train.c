@@ -41,6 +41,17 @@ static lt_status evaluate(lt_run *r, lt_run_stats *stats, lt_error *e) {
   return LT_OK;
 }
 
+/* Bytes all ranks sent together; seconds of transfers, and of waiting for them, of the rank where it was longest. */
+static bool put_comm(lt_tree *record, const lt_comm_figures *c) {
+  lt_tree *t = lt_tree_table();
+  bool ok = t && lt_tree_set(t, "sent", lt_tree_number(c->sent)) &&
+            lt_tree_set(t, "seconds", lt_tree_number(c->seconds)) &&
+            lt_tree_set(t, "waited", lt_tree_number(c->waited));
+  if (ok) return lt_tree_set(record, "comm", t);
+  lt_tree_free(t);
+  return false;
+}
+
 /* The line of a step, or of the parameters after the last one, which have no step of their own. */
 static lt_tree *record_of(const lt_run *run, const lt_run_stats *s, bool step) {
   lt_tree *r = lt_tree_table();
@@ -54,6 +65,7 @@ static lt_tree *record_of(const lt_run *run, const lt_run_stats *s, bool step) {
          lt_tree_set(r, "tokens_per_s", lt_tree_number(s->seconds > 0 ? (double)s->tokens / s->seconds : 0)) &&
          lt_tree_set(r, "grad_norm", lt_tree_number(s->grad_norm)) && lt_tree_set(r, "lr", lt_tree_number(s->lr)) &&
          lt_tree_set(r, "memory", lt_tree_number((double)s->memory)) &&
+         (run->comm.sent <= 0 || put_comm(r, &run->comm)) &&
          (s->applied || lt_tree_set(r, "applied", lt_tree_boolean(false))) && lt_steer_record(run, r);
   if (ok) return r;
   lt_tree_free(r);
@@ -97,6 +109,7 @@ lt_status lt_run_advance(lt_run *r, lt_run_stats *out, lt_error *why, lt_error *
   if (st == LT_OK) st = lt_steer_after(r, &stats, e);
   if (st != LT_OK) return st;
   put_stats(out, &stats);
+  r->comm = stats.comm;
   st = write_record(r, out, true, e);
   tell(r, &(lt_event){.kind = LT_EVENT_STEP, .last = number + 1 == r->steps, .step = number, .stats = out});
   return st;

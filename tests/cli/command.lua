@@ -95,7 +95,8 @@ end
 function command.metrics(run)
   local lines, records = {}, {}
   for line in command.read(run .. "/metrics.jsonl"):gmatch "[^\n]+" do
-    lines[#lines + 1] = (line:gsub('"tokens_per_s":[^,}]*,?', ""))
+    line = line:gsub('"tokens_per_s":[^,}]*,?', ""):gsub(',"seconds":[^,}]*,"waited":[^,}]*', "")
+    lines[#lines + 1] = line
     records[#records + 1] = lt.json.decode(line)
   end
   return lines, records

@@ -376,6 +376,7 @@ static void test_trace(void) {
   CHECK_INT(events, lt_executor_schedule(x[0])->item.n + lt_executor_schedule(x[1])->item.n);
   CHECK(strstr(text.s, "layer 1 matmul") && strstr(text.s, "\"name\":\"rank 1\""));
   CHECK(!strstr(text.s, "\"dur\":-"));
+  CHECK(strstr(text.s, "\"ready_us\":") && strstr(text.s, "\"waited_us\":") && !strstr(text.s, "_us\":-"));
   lt_text_free(&text);
   double inside = 0;
   for (int64_t i = 0; i < lt_executor_schedule(x[0])->item.n; i++) {
@@ -383,6 +384,10 @@ static void test_trace(void) {
     inside += lt_executor_times(x[0])[i].seconds;
   }
   CHECK(inside > 0 && lt_executor_seconds(x[0]) > 0);
+  lt_comm_figures f;
+  CHECK(lt_session_comm(s, &f, &e) == LT_OK);
+  CHECK(f.sent > 0 && f.sent == f.received && f.seconds > 0 && f.waited >= 0);
+  CHECK_NEAR(f.sent, (double)(lt_session_traffic(s, 0)->bytes_sent + lt_session_traffic(s, 1)->bytes_sent), 0);
   lt_executor_reset_times(x[0]);
   CHECK_NEAR(lt_executor_seconds(x[0]), 0, 0);
   lt_step_table_free(t);
