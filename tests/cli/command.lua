@@ -95,9 +95,8 @@ end
 function command.metrics(run)
   local lines, records = {}, {}
   for line in command.read(run .. "/metrics.jsonl"):gmatch "[^\n]+" do
-    line = line:gsub('"tokens_per_s":[^,}]*,?', ""):gsub(',"seconds":[^,}]*,"waited":[^,}]*', "")
-    lines[#lines + 1] = line
     records[#records + 1] = lt.json.decode(line)
+    lines[#lines + 1] = (line:gsub('"tokens_per_s":[^,}]*,?', ""):gsub(',"seconds":[^,}]*,"waited":[^,}]*', ""))
   end
   return lines, records
 end

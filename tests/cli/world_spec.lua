@@ -173,8 +173,8 @@ describe("mpirun ltrain-lua recipe.lua", function()
       odd(5, "rank 1 does not run what the others run: the text of the recipe differs", file, folder .. "/other.lua")
     end)
     it("text that differs", function()
-      os.execute((("mkdir -p F/b && cp -r F/text R F/b && echo more >> F/b/text/01.txt"):gsub("F", folder)
-        :gsub("R", file)))
+      local copy = "mkdir -p %s/b && cp -r %s/text %s %s/b && echo more >> %s/b/text/01.txt"
+      os.execute(copy:format(folder, folder, file, folder, folder))
       odd(5, "rank 1 does not run what the others run: the text to learn from differs", file,
         folder .. "/b/recipe.lua")
     end)
