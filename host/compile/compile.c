@@ -7,7 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const lt_machine default_machine = {.flops = 5e10, .bytes = 1e10, .link = 5e9, .start = 1e-6};
+/* What is said of the machine, and of the rest what a plain one has. */
+static lt_machine machine_of(const lt_machine *said) {
+  return (lt_machine){.flops = said->flops > 0 ? said->flops : 5e10,
+                      .bytes = said->bytes > 0 ? said->bytes : 1e10,
+                      .link = said->link > 0 ? said->link : 5e9,
+                      .start = said->start > 0 ? said->start : 1e-6,
+                      .between = said->between > 0 ? said->between : 1.25e9};
+}
 
 static const char *const stage_names[] = {"build", "differentiate", "place",     "checkpoint", "lower",
                                           "order", "memory",        "transfers", "verify",     NULL};
@@ -101,8 +108,7 @@ static lt_status try_plan(const attempt *a, const lt_mesh *m, int32_t units, con
   lt_status status = LT_OK;
   *out = NULL;
   if (!p) return lt_fail_memory(e, sizeof *p, "a program");
-  p->plan = (lt_plan){.mesh = *m, .data = a->o->data, .machine = a->o->machine, .units = units};
-  if (p->plan.machine.flops <= 0) p->plan.machine = default_machine;
+  p->plan = (lt_plan){.mesh = *m, .data = a->o->data, .machine = machine_of(&a->o->machine), .units = units};
   p->schedule = calloc((size_t)m->world, sizeof *p->schedule);
   if (!p->schedule) {
     status = lt_fail_memory(e, sizeof *p->schedule * (size_t)m->world, "a program");

@@ -41,10 +41,11 @@ typedef struct lt_checkpoint { /* a choice for every layer; layers from `layers`
 
 /* What time is predicted from; the defaults stand for a plain CPU core. */
 typedef struct lt_machine {
-  double flops; /* a second */
-  double bytes; /* memory, a second */
-  double link;  /* between ranks, bytes a second */
-  double start; /* seconds an item costs in any case */
+  double flops;   /* a second */
+  double bytes;   /* memory, a second */
+  double link;    /* between ranks of a machine, bytes a second */
+  double start;   /* seconds an item costs in any case */
+  double between; /* from a machine to others, bytes a second, shared by its ranks */
 } lt_machine;
 
 typedef struct lt_plan_options {
@@ -59,7 +60,7 @@ typedef struct lt_plan_options {
   int32_t shard; /* of the optimizer, over data axes: 1 moments, 2 and gradients, 3 and parameters; 0 nothing */
   bool backward; /* false: forward only, for evaluation */
   lt_data_bounds data;
-  lt_machine machine; /* zeros: the defaults */
+  lt_machine machine; /* each 0: the default */
 } lt_plan_options;
 
 typedef struct lt_plan { /* the result of the plan loop, the same on all ranks */
@@ -120,6 +121,8 @@ lt_status lt_compile_stage(lt_dtype real, lt_build_fn build, void *context, cons
                            int32_t rank, lt_text *out, lt_error *e);
 const char *const *lt_stage_names(void); /* NULL-terminated */
 
+/* Predicted seconds of a collective in which a rank moves `bytes` out and as many in. */
+double lt_transfer_seconds(const lt_machine *k, const lt_mesh *m, const lt_group_plan *group, double bytes);
 /* Predicted seconds of a step: lanes run side by side and wait as the schedule says (before the order pass: the sum). */
 double lt_schedule_seconds(const lt_schedule *s);
 

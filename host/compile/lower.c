@@ -147,10 +147,8 @@ static void predict(lowering *l, lt_item *it) {
   it->bytes = cost.bytes;
   double compute = cost.flops / m->flops, memory = cost.bytes / m->bytes;
   it->seconds = m->start + (compute > memory ? compute : memory);
-  if (it->kind == LT_ITEM_COLLECTIVE) {
-    int32_t ranks = l->s->group.at[it->group].n;
-    it->seconds = m->start + cost.bytes / m->link * (ranks - 1) / ranks;
-  }
+  if (it->kind == LT_ITEM_COLLECTIVE)
+    it->seconds = lt_transfer_seconds(m, l->s->mesh, &l->s->group.at[it->group], cost.bytes);
   if (it->kind == LT_ITEM_KERNEL && n->op->work) {
     int64_t bytes = n->op->work(&c);
     if (bytes > 0) it->work = new_buffer(l, LT_NONE, it->unit, LT_U8, bytes);

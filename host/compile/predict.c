@@ -4,6 +4,16 @@
 
 #include <stdlib.h>
 
+/* A member exchanges as much with every other: with those of its machine by memory, with all others over the one link
+** that the ranks of a machine share. Both go on side by side. */
+double lt_transfer_seconds(const lt_machine *k, const lt_mesh *m, const lt_group_plan *group, double bytes) {
+  int32_t self = group->rank[group->self], near = 0;
+  for (int32_t i = 0; i < group->n; i++) near += lt_mesh_node(m, group->rank[i]) == lt_mesh_node(m, self);
+  double each = bytes / group->n, inside = each * (near - 1) / k->link;
+  double between = each * (group->n - near) * lt_mesh_neighbours(m, self) / k->between;
+  return k->start + (inside > between ? inside : between);
+}
+
 double lt_schedule_seconds(const lt_schedule *s) {
   double *end = s->clock ? malloc(sizeof *end * (size_t)(s->item.n ? s->item.n : 1)) : NULL;
   double lane[LT_LANES] = {0}, all = 0;

@@ -34,6 +34,7 @@ static lt_status ask(lt_recipe *r, int32_t ranks, const lt_structure *of, bool l
                         .n_drop = (int32_t)s->n_drop,
                         .shard = s->shard,
                         .backward = true,
+                        .machine = {.link = s->link, .between = s->between},
                         .data = {.tokens = s->tokens, .sequences = sequences, .length = of->length, .block = s->block}};
   const lt_recipe_facts facts = {.ranks = ranks,
                                  .dp = lt_mesh_dp(&mesh),

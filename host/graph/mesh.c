@@ -111,6 +111,24 @@ static lt_status mesh_sizes(const lt_mesh_spec *spec, const int *order, int32_t 
   return product == world ? LT_OK : mesh_misfit(size, 0, world, e);
 }
 
+/* Ranks of a machine, all of them on one where nothing is said. */
+static lt_status mesh_machines(const lt_mesh_spec *spec, int32_t world, int32_t *per_node, lt_error *e) {
+  *per_node = spec->per_node ? spec->per_node : spec->nodes ? world / spec->nodes + (world % spec->nodes != 0) : world;
+  if (spec->nodes < 0 || spec->per_node < 0) {
+    lt_fail(e, LT_RECIPE, "machines and ranks on each are counted from 1");
+  } else if (spec->nodes && (int64_t)spec->nodes * *per_node < world) {
+    lt_fail(e, LT_RECIPE, "the machines do not hold all ranks");
+    lt_error_expected(e, "nodes = %d, or per_node = %d", world / *per_node + (world % *per_node != 0),
+                      world / spec->nodes + (world % spec->nodes != 0));
+  } else {
+    return LT_OK;
+  }
+  lt_error_key(e, "layout.machine");
+  lt_error_got(e, "nodes = %d, per_node = %d, together %lld for %d ranks", spec->nodes, spec->per_node,
+               (long long)spec->nodes * spec->per_node, world);
+  return LT_RECIPE;
+}
+
 lt_status lt_mesh_create(const lt_mesh_spec *spec, int32_t world, lt_mesh *out, lt_error *e) {
   int order[MESH_COMPOSITE];
   int32_t size[MESH_COMPOSITE];
@@ -118,6 +136,7 @@ lt_status lt_mesh_create(const lt_mesh_spec *spec, int32_t world, lt_mesh *out, 
   if (world < 1) return lt_fail(e, LT_USAGE, "a mesh needs at least one rank, got %d", world);
   lt_status status = mesh_order(spec, order, e);
   if (!status) status = mesh_sizes(spec, order, world, size, e);
+  if (!status) status = mesh_machines(spec, world, &out->per_node, e);
   if (status) return status;
 
   int64_t data = (int64_t)size[MESH_DP] * size[MESH_SP];
@@ -199,12 +218,30 @@ int32_t lt_mesh_group(const lt_mesh *m, int32_t rank, lt_axis_mask axes, int32_t
   return n;
 }
 
+int32_t lt_mesh_node(const lt_mesh *m, int32_t rank) { return rank / m->per_node; }
+
+int32_t lt_mesh_neighbours(const lt_mesh *m, int32_t rank) {
+  int32_t left = m->world - lt_mesh_node(m, rank) * m->per_node;
+  return left < m->per_node ? left : m->per_node;
+}
+
+/* Do some ranks that differ along this axis alone lie on different machines? */
+static bool mesh_crosses(const lt_mesh *m, int axis) {
+  int32_t reach = (m->size[axis] - 1) * m->stride[axis];
+  for (int32_t r = 0; r < m->world; r++)
+    if (r / m->stride[axis] % m->size[axis] == 0 && lt_mesh_node(m, r) != lt_mesh_node(m, r + reach)) return true;
+  return false;
+}
+
 void lt_mesh_print(const lt_mesh *m, lt_text *out) {
   lt_text_add(out, "%d rank%s", m->world, m->world == 1 ? "" : "s");
   const char *gap = ": ";
   for (int a = 0; a < LT_AXES; a++) {
     if (m->size[a] <= 1) continue;
-    lt_text_add(out, "%s%s %d (stride %d)", gap, axis_names[a], m->size[a], m->stride[a]);
+    lt_text_add(out, "%s%s %d (stride %d%s)", gap, axis_names[a], m->size[a], m->stride[a],
+                mesh_crosses(m, a) ? ", between machines" : "");
     gap = ", ";
   }
+  int32_t nodes = lt_mesh_node(m, m->world - 1) + 1;
+  if (nodes > 1) lt_text_add(out, "; %d machines", nodes);
 }

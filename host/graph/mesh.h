@@ -21,12 +21,15 @@ typedef struct lt_mesh_spec { /* what a recipe says; 0 stands for "auto" or not 
   int32_t pp, dp, sp, tp, ep;
   int32_t automatic; /* bits of the composite axes said to be "auto": 1 pp, 2 dp, 4 sp, 8 tp */
   char order[4][4];  /* nearest first, e.g. {"sp", "tp", "pp", "dp"}; empty: tp, sp, dp, pp */
+  int32_t nodes;     /* machines there are; 0: as many as the ranks need */
+  int32_t per_node;  /* ranks on each; 0: all on one */
 } lt_mesh_spec;
 
 typedef struct lt_mesh {
   int32_t world;
   int32_t size[LT_AXES];
   int32_t stride[LT_AXES]; /* rank = sum of coordinate * stride */
+  int32_t per_node;        /* ranks fill machine after machine, so many on each */
 } lt_mesh;
 
 typedef struct lt_coords {
@@ -34,7 +37,8 @@ typedef struct lt_coords {
 } lt_coords;
 
 /* Arrange `world` ranks. Axes not given are 1; an "auto" axis takes what is left (dp if nothing was given at all).
-** LT_RECIPE if the sizes do not multiply to the world (naming the sizes that would) or ep does not divide dp * sp. */
+** LT_RECIPE if the sizes do not multiply to the world (naming the sizes that would), if ep does not divide dp * sp, or if
+** the machines do not hold all ranks. */
 lt_status lt_mesh_create(const lt_mesh_spec *spec, int32_t world, lt_mesh *out, lt_error *e);
 
 lt_coords lt_mesh_coords(const lt_mesh *m, int32_t rank);
@@ -49,6 +53,11 @@ int32_t lt_coords_sp(const lt_mesh *m, const lt_coords *c);
 ** their number (at most m->world); *self receives the index of `rank` among them. */
 int32_t lt_mesh_group(const lt_mesh *m, int32_t rank, lt_axis_mask axes, int32_t *ranks, int32_t *self);
 
+/* The machine a rank is on; how many ranks are on it. */
+int32_t lt_mesh_node(const lt_mesh *m, int32_t rank);
+int32_t lt_mesh_neighbours(const lt_mesh *m, int32_t rank);
+
+/* "8 ranks: dp_o 2 (stride 4, between machines), tp 4 (stride 1); 2 machines" */
 void lt_mesh_print(const lt_mesh *m, lt_text *out);
 
 #endif

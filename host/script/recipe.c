@@ -115,6 +115,10 @@ static void read_layout(lua_State *L, lt_recipe_settings *s) {
     lua_pop(L, 1);
   }
   lua_pop(L, 1);
+  m->nodes = (int32_t)get_int(L, "layout.machine.nodes", 0);
+  m->per_node = (int32_t)get_int(L, "layout.machine.per_node", 0);
+  s->link = get_number(L, "layout.machine.links.inside", 0);
+  s->between = get_number(L, "layout.machine.links.between", 0);
   s->block = get_int(L, "layout.block", 128);
 }
 

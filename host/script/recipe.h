@@ -44,6 +44,7 @@ typedef struct lt_recipe_settings { /* strings and arrays are the recipe's */
   int64_t save_every;    /* 0: only at the end */
   int64_t save_keep;
   lt_mesh_spec mesh;
+  double link, between; /* bytes a second inside a machine, and from one to others */
   int64_t block;
   int32_t shard; /* of the optimizer, 0 to 3 */
   uint32_t checkpoint; /* LT_MAY of what layers may keep */

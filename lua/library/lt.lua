@@ -146,16 +146,29 @@ function lt.optim.adamw(fields) end
 ---@field tp? integer|"auto" Tensor: ranks that share each weight. Default: 1.
 ---@field ep? integer Experts: folded over parts of dp and sp; it must divide dp × sp. Default: 1.
 
----Parameters on tp, by patterns of their names, over what their layers say: "replicated" or { tp = dimension }.
+---How fast ranks reach each other.
+---@class lt.recipe.links
+---@field inside? integer|string Bytes a second from a rank to others of its machine. Default: 5000000000.
+---@field between? integer|string Bytes a second from a machine to others; its ranks share them. Default: 1250000000.
+
+---What is near: ranks fill machine after machine. It decides predicted times, never results.
+---@class lt.recipe.machine
+---@field nodes? integer Machines there are. Default: as many as the ranks need.
+---@field per_node? integer Ranks on each machine. Default: all, shared out over nodes.
+---@field links? lt.recipe.links How fast ranks reach each other. Default: {}.
+
+---Parameters by patterns of their names, over what layers and optimizer say: "replicated" on tp, or { tp = dimension, shard = level }.
 ---@class lt.recipe.placement
----@field tp integer|"out"|"in" The dimension that is cut.
+---@field tp? integer|"out"|"in"|false The dimension that tp cuts; false: none. Default: as its layer says.
+---@field shard? integer What dp and sp share out of it: 1 moments, 2 gradients too, 3 the parameter as well. Default: optim.shard.
 
 ---How it is spread over ranks.
 ---@class lt.recipe.layout
 ---@field mesh? lt.recipe.mesh Ranks along each axis; "auto" takes what the others leave; with nothing said all go to dp. Default: {}.
 ---@field order? "pp"|"dp"|"sp"|"tp"|("pp"|"dp"|"sp"|"tp")[] Axes, the one whose ranks are nearest first; what is not named follows as tp, sp, dp, pp. Default: {}.
+---@field machine? lt.recipe.machine What is near: ranks fill machine after machine. It decides predicted times, never results. Default: {}.
 ---@field block? integer Tokens a block that sequence parallelism deals. Default: 128.
----@field place? table<string, "replicated"|lt.recipe.placement> Parameters on tp, by patterns of their names, over what their layers say: "replicated" or { tp = dimension }. Default: {}.
+---@field place? table<string, "replicated"|lt.recipe.placement> Parameters by patterns of their names, over what layers and optimizer say: "replicated" on tp, or { tp = dimension, shard = level }. Default: {}.
 
 ---What is computed again in the backward pass instead of kept: a mode, or a table of these.
 ---@class lt.recipe.checkpoint

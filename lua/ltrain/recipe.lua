@@ -105,15 +105,33 @@ local layout = {
   { "order", type = "list", of = { type = "string", choices = { "pp", "dp", "sp", "tp" } }, default = {},
     finish = finish_order,
     doc = "Axes, the one whose ranks are nearest first; what is not named follows as tp, sp, dp, pp." },
+  { "machine", type = "table", default = {}, class = "lt.recipe.machine",
+    doc = "What is near: ranks fill machine after machine. It decides predicted times, never results.", fields = {
+      { "nodes", type = "integer", min = 1, max = 2 ^ 20, unit = "machines", computed = "as many as the ranks need",
+        doc = "Machines there are." },
+      { "per_node", type = "integer", min = 1, max = 2 ^ 20, unit = "ranks", computed = "all, shared out over nodes",
+        doc = "Ranks on each machine." },
+      { "links", type = "table", default = {}, class = "lt.recipe.links", doc = "How fast ranks reach each other.",
+        fields = {
+          { "inside", type = "size", min = 1, default = 5e9, unit = "bytes a second",
+            doc = "Bytes a second from a rank to others of its machine." },
+          { "between", type = "size", min = 1, default = 1.25e9, unit = "bytes a second",
+            doc = "Bytes a second from a machine to others; its ranks share them." },
+        } },
+    } },
   { "block", type = "integer", min = 1, max = MOST, default = 128, unit = "tokens",
     doc = "Tokens a block that sequence parallelism deals." },
   { "place", type = "map", default = {}, key = "a name *", of = { type = "any", of = {
       { type = "string", choices = { "replicated" } },
       { type = "table", class = "lt.recipe.placement", fields = {
-        { "tp", type = "any", required = true, doc = "The dimension that is cut.", of = {
-          { type = "integer", min = 0, max = 7 }, { type = "string", choices = { "out", "in" } } } } } } } },
-    doc = "Parameters on tp, by patterns of their names, over what their layers say: \"replicated\" or " ..
-      "{ tp = dimension }." },
+        { "tp", type = "any", computed = "as its layer says", doc = "The dimension that tp cuts; false: none.", of = {
+          { type = "integer", min = 0, max = 7 }, { type = "string", choices = { "out", "in" } },
+          { type = "constant", is = false } } },
+        { "shard", type = "integer", min = 0, max = 3, computed = "optim.shard",
+          doc = "What dp and sp share out of it: 1 moments, 2 gradients too, 3 the parameter as well." },
+      } } } },
+    doc = "Parameters by patterns of their names, over what layers and optimizer say: \"replicated\" on tp, or " ..
+      "{ tp = dimension, shard = level }." },
 }
 
 local keeping = { "none", "cheap", "attention", "layers", "auto" }

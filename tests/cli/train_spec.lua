@@ -231,6 +231,22 @@ return {
     assert.equal(0, status, said)
     assert.matches("all_reduce", said)
   end)
+  it("predicts for the machines a recipe names", function()
+    local function check(machine)
+      local status, said = run(file .. " --check --ranks 4 --set layout.mesh.dp=2 --set layout.mesh.tp=2 " .. machine)
+      return status, said, tonumber(said:match "predicted%s+(%S+) s a step")
+    end
+    local _, near, together = check ""
+    assert.matches("4 ranks: dp_o 2 %(stride 2%), tp 2 %(stride 1%)\n", near)
+    local per_node = "--set layout.machine.per_node=2"
+    local _, far, apart = check(per_node .. " --set 'layout.machine.links.between=1 MB'")
+    assert.matches("4 ranks: dp_o 2 %(stride 2, between machines%), tp 2 %(stride 1%); 2 machines\n", far)
+    assert.is_true(apart > 5 * together)
+    local status, said = check(per_node .. " --set layout.machine.nodes=1")
+    assert.equal(3, status)
+    assert.matches("layout.machine: the machines do not hold all ranks", said, 1, true)
+    assert.matches("expected nodes = 2, or per_node = 4", said, 1, true)
+  end)
   it("lays a step out as the recipe says", function()
     local axes = file .. " --ranks 4 --set layout.mesh.tp=2 --set layout.mesh.dp=2"
     local _, plain = run(axes .. " --stage place")

@@ -211,6 +211,31 @@ static void test_overlap(void) {
   lt_program_free(p);
 }
 
+/* Two machines of two ranks: of what a rank exchanges with three others two thirds go over a link that two ranks share. */
+static void test_machines(void) {
+  const lt_machine k = {.link = 4e9, .between = 1e9, .start = 1e-6};
+  lt_mesh_spec spec = {.dp = 4, .per_node = 2};
+  int32_t rank[] = {0, 1, 2, 3};
+  const lt_group_plan all = {.rank = rank, .n = 4, .self = 2}, near = {.rank = rank + 2, .n = 2, .self = 1};
+  lt_mesh m;
+  lt_error e = {0};
+  CHECK(lt_mesh_create(&spec, 4, &m, &e) == LT_OK);
+  CHECK_NEAR(lt_transfer_seconds(&k, &m, &all, 8e9), 1e-6 + 2 * 8.0 / 4 * 2, 1e-12);
+  CHECK_NEAR(lt_transfer_seconds(&k, &m, &near, 8e9), 1e-6 + 8.0 / 2 / 4, 1e-12);
+  lt_net net = {.width = 64, .hidden = 256, .layers = 2, .update = true};
+  lt_plan_options o = net_options(4, 1, 1, 8, 64);
+  o.machine = (lt_machine){.flops = 1e12, .link = 1e10, .between = 1e8};
+  lt_program *together = compile(&net, &o);
+  o.mesh.per_node = 2;
+  lt_program *apart = compile(&net, &o);
+  if (together && apart) {
+    CHECK(apart->plan.seconds > 2 * together->plan.seconds); /* the reductions are most of it */
+    CHECK_INT(apart->plan.peak, together->plan.peak);
+  }
+  lt_program_free(together);
+  lt_program_free(apart);
+}
+
 static void test_auto_units(void) {
   lt_net net = {.width = 8, .hidden = 64, .layers = 2, .update = true};
   lt_plan_options o = net_options(1, 1, 1, 8, 64);
@@ -306,6 +331,7 @@ int main(void) {
   test_checkpoint();
   test_memory();
   test_overlap();
+  test_machines();
   test_auto_units();
   test_stages();
   return check_done();

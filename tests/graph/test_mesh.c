@@ -150,6 +150,30 @@ static void check_refusals(void) {
   check_refused((lt_mesh_spec){.order = {"ep"}}, 6, "layout.order", "each of pp, dp, sp, tp at most once", "ep");
 }
 
+/* Ranks fill machine after machine; what does not fit is refused, and the text says which axes leave a machine. */
+static void check_machines(void) {
+  lt_mesh m;
+  lt_error e = {0};
+  lt_text text = {0};
+  lt_mesh_spec spec = {.dp = 3, .tp = 2, .nodes = 2, .per_node = 4};
+  CHECK_INT(lt_mesh_create(&spec, 6, &m, &e), LT_OK);
+  CHECK_INT(lt_mesh_node(&m, 3), 0);
+  CHECK_INT(lt_mesh_node(&m, 4), 1);
+  CHECK_INT(lt_mesh_neighbours(&m, 0), 4);
+  CHECK_INT(lt_mesh_neighbours(&m, 5), 2);
+  lt_mesh_print(&m, &text);
+  CHECK_STR(text.s, "6 ranks: dp_o 3 (stride 2, between machines), tp 2 (stride 1); 2 machines");
+  lt_text_free(&text);
+  spec.per_node = 0; /* shared out */
+  CHECK_INT(lt_mesh_create(&spec, 6, &m, &e), LT_OK);
+  CHECK_INT(m.per_node, 3);
+  spec = (lt_mesh_spec){0};
+  CHECK_INT(lt_mesh_create(&spec, 6, &m, &e), LT_OK);
+  CHECK_INT(lt_mesh_node(&m, 5), 0);
+  check_refused((lt_mesh_spec){.nodes = 2, .per_node = 4}, 12, "layout.machine", "nodes = 3, or per_node = 6",
+                "nodes = 2, per_node = 4, together 8 for 12 ranks");
+}
+
 static void check_placement_text(void) {
   lt_mesh_spec spec = {.dp = 2, .sp = 3, .tp = 2};
   lt_mesh m;
@@ -175,6 +199,7 @@ int main(void) {
   check_folding();
   check_automatic();
   check_refusals();
+  check_machines();
   check_placement_text();
   return check_done();
 }
