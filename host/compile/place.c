@@ -55,7 +55,7 @@ static void gather_gradients(lt_placer *p, lt_node *n) {
     int32_t state = n->in[k] == LT_NONE ? LT_NONE : g->value.at[n->in[k]].state;
     if (state == LT_NONE || g->state.at[state].role != LT_ROLE_GRAD || g->state.at[state].owner == LT_NONE) continue;
     lt_placement want = g->value.at[g->state.at[g->state.at[state].owner].first].place;
-    for (int a = 0; a < LT_AXES && p->shard > 0; a++)
+    for (int a = 0; a < LT_AXES && lt_shard_of(p, state) > 0; a++)
       if (p->m->size[a] > 1 && (LT_MASK(a) & LT_DATA_AXES)) want.axis[a] = lt_place_flat();
     lt_value sum = n->in[k], whole = lt_convert(p, sum, &want);
     if (whole == LT_NONE) return;
@@ -171,8 +171,8 @@ static void place_states(lt_placer *p) {
     if (s->role == LT_ROLE_GRAD) continue;
     if (like->tp_dim != LT_NONE && p->m->size[LT_TP] > 1)
       g->value.at[s->first].place.axis[LT_TP] = lt_place_s(like->tp_dim);
-    bool cut =
-        (s->role == LT_ROLE_MOMENT && p->shard >= 1) || (s->role == LT_ROLE_PARAM && s->trainable && p->shard >= 3);
+    int32_t shard = lt_shard_of(p, (int32_t)i);
+    bool cut = (s->role == LT_ROLE_MOMENT && shard >= 1) || (s->role == LT_ROLE_PARAM && s->trainable && shard >= 3);
     for (int a = 0; a < LT_AXES && cut; a++)
       if (p->m->size[a] > 1 && (LT_MASK(a) & LT_DATA_AXES)) g->value.at[s->first].place.axis[a] = lt_place_flat();
     p->placed[s->first] = 1;

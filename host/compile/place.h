@@ -21,7 +21,7 @@ typedef struct lt_conversion { /* a value already brought to another placement *
 typedef struct lt_placer {
   lt_graph *g;
   const lt_mesh *m;
-  int32_t shard;         /* level of optimizer sharding */
+  int32_t shard;         /* level of optimizer sharding, of parameters that have none of their own */
   unsigned char *placed; /* [values at the start] */
   int64_t n_placed;
   LT_VEC(lt_conversion) done;
@@ -39,6 +39,12 @@ typedef struct lt_strategy {
 void lt_rule_of(const lt_graph *g, const lt_node *n, lt_axis a, lt_rule *r);
 
 static inline bool lt_is_placed(const lt_placer *p, lt_value v) { return v >= p->n_placed || p->placed[v]; }
+/* How far a parameter, and what belongs to it, is cut over its data axes: as is said of it, or of all. */
+static inline int32_t lt_shard_of(const lt_placer *p, int32_t state) {
+  const lt_state *s = &p->g->state.at[state];
+  if (s->owner != LT_NONE) s = &p->g->state.at[s->owner];
+  return s->shard == LT_NONE ? p->shard : s->shard;
+}
 static inline bool lt_is_scalar(const lt_graph *g, lt_value v) { return g->value.at[v].rank == 0; }
 
 /* Is input k a state that the node writes in place? Such a state stays where it is (or is written as a shard). */

@@ -72,7 +72,8 @@ static bool find_place(const lt_placer *p, lt_value v, lt_axis a, lt_place *at) 
   *at = p->g->value.at[v].place.axis[a];
   if (lt_is_placed(p, v)) return true;
   *at = lt_place_flat();
-  return p->shard >= 2 && (LT_MASK(a) & LT_DATA_AXES) && !lt_is_scalar(p->g, v);
+  int32_t state = p->g->value.at[v].state, shard = state == LT_NONE ? p->shard : lt_shard_of(p, state);
+  return shard >= 2 && (LT_MASK(a) & LT_DATA_AXES) && !lt_is_scalar(p->g, v);
 }
 
 /* Everything flat: for an operation that does not care which elements it sees, if one of its inputs is. */

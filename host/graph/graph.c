@@ -188,7 +188,7 @@ int32_t lt_graph_state(lt_graph *g, const char *name, lt_dtype t, int rank, cons
   s->rank = rank;
   for (int i = 0; i < rank; i++) s->dim[i] = dim[i];
   s->role = role;
-  s->owner = s->tp_dim = s->grad = LT_NONE;
+  s->owner = s->tp_dim = s->shard = s->grad = LT_NONE;
   s->trainable = role == LT_ROLE_PARAM;
   s->first = s->last = s->held = graph_state_value(g, index);
   return g->failed ? LT_NONE : index;

@@ -80,6 +80,7 @@ typedef struct lt_state { /* a named persistent buffer */
   lt_init_kind init; /* CONSTANT a; NORMAL mean 0, std a; UNIFORM [-a, a); drawn from stream "init/<name>" */
   double a;
   int32_t tp_dim; /* dimension sharded on tp, or LT_NONE */
+  int32_t shard;  /* of a parameter: its level of optimizer sharding, 0 to 3, or LT_NONE: that of all */
   bool decay;     /* weight decay applies */
   bool trainable;
   lt_value first, last; /* its values of version 0 and of the newest version */

@@ -88,6 +88,7 @@ static void print_state(const lt_graph *g, const lt_state *s, lt_text *out) {
   lt_text_add(out, "  %%%d %s \"%s\" %s", s->first, role_names[s->role], s->name, lt_dtype_name(s->dtype));
   print_dims(g, s->rank, s->dim, out);
   if (s->tp_dim != LT_NONE) lt_text_add(out, " tp:%d", s->tp_dim);
+  if (s->shard != LT_NONE) lt_text_add(out, " shard:%d", s->shard);
   lt_text_add(out, "\n");
 }
 

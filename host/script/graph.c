@@ -183,10 +183,10 @@ static int32_t read_tp(lua_State *L, int rank) {
   return (int32_t)tp;
 }
 
-/* b:state { name, dims, role, owner, init, a, tp, decay, trainable } → state */
+/* b:state { name, dims, role, owner, init, a, tp, shard, decay, trainable } → state */
 static int builder_state(lua_State *L) {
-  static const char *const keys[] = {"name", "dims", "role",  "owner",     "dtype", "init",
-                                     "a",    "tp",   "decay", "trainable", NULL};
+  static const char *const keys[] = {"name", "dims", "role",  "owner", "dtype",     "init",
+                                     "a",    "tp",   "shard", "decay", "trainable", NULL};
   lt_builder *b = check_builder(L);
   lt_graph *g = b->g;
   luaL_checktype(L, 2, LUA_TTABLE);
@@ -203,6 +203,8 @@ static int builder_state(lua_State *L) {
   lt_role role = (lt_role)find_word(L, 2, "role", roles, LT_ROLE_BUFFER);
   lt_init_kind init = (lt_init_kind)find_word(L, 2, "init", inits, LT_INIT_ZEROS);
   int32_t tp = read_tp(L, rank);
+  int64_t shard = lt_lua_opt_int(L, 2, "shard", LT_NONE);
+  if (shard < LT_NONE || shard > 3) return lt_lua_fail(L, "shard is 0, 1, 2 or 3, not %lld", (long long)shard);
   lt_lua_mark_line(L, b);
   int32_t id = lt_graph_state(g, name, dtype, rank, dim, role);
   lt_lua_check_graph(L, b);
@@ -211,6 +213,7 @@ static int builder_state(lua_State *L) {
   s->init = init;
   s->a = lt_lua_opt_number(L, 2, "a", 0);
   s->tp_dim = owner != LT_NONE && tp == LT_NONE ? g->state.at[owner].tp_dim : tp;
+  s->shard = (int32_t)shard;
   s->decay = lt_lua_opt_bool(L, 2, "decay", rank > 1);
   s->trainable = lt_lua_opt_bool(L, 2, "trainable", role == LT_ROLE_PARAM);
   push_handle(L, STATE, id);

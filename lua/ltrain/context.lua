@@ -111,9 +111,9 @@ function methods.param(ctx, name, dims, options)
       core.fail { what = "tp is not known", expected = '"out", "in" or a dimension', got = options.tp }
     end
   end
+  local cut, shard = ctx.places:of(ctx.prefix .. name, #dims, tp)
   local state = ctx.builder:state {
-    name = ctx.prefix .. name, dims = dims, role = "param", init = init, a = a,
-    tp = ctx.places:of(ctx.prefix .. name, #dims, tp),
+    name = ctx.prefix .. name, dims = dims, role = "param", init = init, a = a, tp = cut, shard = shard,
     decay = options.decay, trainable = options.trainable,
   }
   return ctx.builder:read(state)

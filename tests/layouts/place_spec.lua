@@ -14,6 +14,8 @@ describe("layout.place", function()
     },
     ["the table by its width"] = { ["model.embed_tokens.weight"] = { tp = 1 } },
     ["the head by its width"] = { ["lm_head.weight"] = { tp = 1 } },
+    ["one weight shared out, one not"] = { ["lm_head.weight"] = { shard = 3 }, ["*q_proj.weight"] = { shard = 0 },
+      ["model.layers.0.*"] = { tp = false } },
     ["norms cut"] = { ["*layernorm.weight"] = { tp = 0 }, ["*layernorm.bias"] = { tp = 0 } },
   }
   local names = {}
@@ -42,9 +44,23 @@ describe("layout.place", function()
     assert.is_false(ok)
     assert.matches(what, e, 1, true)
   end
+  it("shares out over data ranks the parameters it names, and no others", function()
+    local function states(place, shard)
+      local memory = decoders.check(m, { mesh = { dp = 2 }, place = place, shard = shard })
+      return memory.ranks[1].states
+    end
+    local none, all = states(nil, 0), states(nil, 3)
+    assert.equal(all, states({ ["*"] = { shard = 3 } }, 0))
+    assert.equal(none, states({ ["*"] = { shard = 0 } }, 3))
+    local some = states({ ["lm_head.weight"] = { shard = 3 } }, 0)
+    assert.is_true(all < some and some < none)
+  end)
   it("refuses what is no placement, no name, no dimension, two minds", function()
     refuse({ ["*"] = "sharded" }, "is no placement")
     refuse({ ["*"] = { dp = 1 } }, "is no placement")
+    refuse({ ["*"] = { shard = 4 } }, "is no placement")
+    refuse({ ["*"] = {} }, "is no placement")
+    refuse({ ["*.mlp.*"] = { shard = 1 }, ["*up_proj.weight"] = { shard = 2 } }, "two patterns place")
     refuse({ ["model.layers.7.*"] = "replicated" }, "no parameter has such a name")
     refuse({ ["model.norm.weight"] = { tp = 1 } }, "'model.norm.weight' has no such dimension")
     refuse({ ["*.mlp.*"] = "replicated", ["*up_proj.weight"] = { tp = 0 } }, "two patterns place")
