@@ -264,7 +264,6 @@ lt_status lt_trainer_step(lt_trainer *t, double lr, lt_step_stats *stats, lt_err
                            .applied = lt_session_applied(t->train)};
   stats->bad = stats->applied ? 0 : (int32_t)t->bad + 1;
   st = lt_session_comm(t->train, &stats->comm, e);
-  st = lt_session_comm(t->train, &stats->comm, e);
   if (st == LT_OK && !stats->applied) st = report_skipped(t, table, stats, e);
   if (st == LT_OK) commit(t, stats);
   return st;
