@@ -15,12 +15,19 @@
 
 #include <stdbool.h>
 
+#define LT_LUA_MOST_BYTES ((size_t)256 << 20) /* of a recipe's state */
+#define LT_LUA_MOST_PIECE ((size_t)32 << 20)  /* of one string or table in it: what C does with one ends soon */
+
 struct lt_script {
   lua_State *L;
   lt_script_kind kind;
   size_t bytes, cap;   /* of a recipe state: in use, and at most */
+  bool at_work;        /* Lua runs, protected: the last of `cap` is kept for what is not */
+  const char *stack;   /* where the outermost call began, NULL outside of any */
+  size_t printed;      /* bytes a recipe has printed */
   double cpu_limit;    /* CPU seconds the call at hand may take; 0: none */
   double cpu_end;      /* when it ends, on this thread's clock */
+  int64_t looked;      /* the coarse clock when that one was read last */
   bool expired;        /* the watchdog has spoken: nothing may catch it */
   size_t collect_at;   /* the watchdog collects above this many bytes */
   size_t tensor_bytes; /* taken by tensors since the collector last ran for them */
@@ -51,7 +58,8 @@ void lt_lua_type(lua_State *L, const char *name, const luaL_Reg *methods, const 
 /* ---- error.c ---- */
 
 void lt_lua_open_error(lua_State *L);
-/* Raise e; `where` is filled with the caller's line if it is empty. Never returns. */
+/* Push e as Lua sees it, or raise it; `where` is filled with the caller's line if it is empty. Never returns. */
+void lt_lua_push_error(lua_State *L, const lt_error *e);
 int lt_lua_raise(lua_State *L, const lt_error *e);
 /* Raise an LT_USAGE error built like lt_fail. Never returns. */
 int lt_lua_fail(lua_State *L, const char *what, ...) LT_PRINTF(2, 3);
@@ -69,10 +77,20 @@ void lt_lua_note_line(lua_State *L, lua_Debug *ar);
 void lt_lua_open_sandbox(lua_State *L, lua_CFunction open_core);
 /* Push the environment recipe code runs in. */
 void lt_lua_push_environment(lua_State *L);
+/* The watchdog's error. */
+lt_status lt_lua_fail_expired(const lt_script *s, lt_error *e);
 void *lt_lua_alloc(void *context, void *p, size_t old_bytes, size_t bytes);
+
+/* ---- library.c and pattern.c: what stands in for Lua's own ---- */
+
+/* Raise if C has called Lua that called C … too deep. For whatever calls back into Lua. */
+void lt_lua_guard_stack(lua_State *L);
+/* Add rep, resume, wrap, guard, print to the table at the top of the stack. */
+void lt_lua_open_library(lua_State *L);
 
 /* ---- the areas of the library, one file each: they add to the table at the top of the stack ---- */
 
+void lt_lua_open_pattern(lua_State *L);
 void lt_lua_open_tensor(lua_State *L);
 void lt_lua_open_safetensors(lua_State *L);
 void lt_lua_open_graph(lua_State *L);

@@ -78,11 +78,14 @@ static bool is_ours(const lt_script *s, const lua_Debug *ar) {
          strncmp(ar->source + 1 + n, "/ltrain/", 8) == 0;
 }
 
+/* Finding a level counts them from the top: deeper than this, the last line run says it as well. */
+#define MOST_LEVELS 100
+
 void lt_lua_where(lua_State *L, char *buf, size_t n) {
   const lt_script *s = lt_lua_script(L);
   buf[0] = 0;
   lua_Debug ar;
-  for (int level = 0; lua_getstack(L, level, &ar); level++) {
+  for (int level = 0; level < MOST_LEVELS && lua_getstack(L, level, &ar); level++) {
     if (!lua_getinfo(L, "Sl", &ar) || ar.currentline <= 0 || is_ours(s, &ar)) continue;
     if (ar.source[0] == '@' || ar.source[0] == '=')
       snprintf(buf, n, "%s:%d", ar.source + 1, ar.currentline);
@@ -101,12 +104,16 @@ void lt_lua_note_line(lua_State *L, lua_Debug *ar) {
   snprintf(s->line, sizeof s->line, "%s:%d", named ? ar->source + 1 : ar->short_src, ar->currentline);
 }
 
-int lt_lua_raise(lua_State *L, const lt_error *e) {
+void lt_lua_push_error(lua_State *L, const lt_error *e) {
   lt_error *own = lua_newuserdata(L, sizeof *own);
   *own = *e;
   if (!own->where[0]) lt_lua_where(L, own->where, sizeof own->where);
   luaL_getmetatable(L, TYPE);
   lua_setmetatable(L, -2);
+}
+
+int lt_lua_raise(lua_State *L, const lt_error *e) {
+  lt_lua_push_error(L, e);
   return lua_error(L);
 }
 

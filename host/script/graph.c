@@ -33,8 +33,19 @@ void lt_lua_mark_line(lua_State *L, lt_builder *b) {
   lt_graph_set_where(b->g, where);
 }
 
+#define MOST_NODES ((int64_t)1 << 18) /* of a recipe's graph: it lies outside of the memory a recipe may use */
+#define MOST_NAME  256                /* bytes of a name in it */
+
 void lt_lua_check_graph(lua_State *L, lt_builder *b) {
   if (b->g->failed) lt_lua_raise(L, &b->g->error);
+  if (lt_lua_script(L)->kind != LT_SCRIPT_RECIPE) return;
+  if (b->g->node.n > MOST_NODES || b->g->state.n > MOST_NODES || b->g->control.n > MOST_NODES)
+    lt_lua_fail(L, "a graph of more than %d operations", (int)MOST_NODES);
+}
+
+const char *lt_lua_check_name(lua_State *L, const char *name) {
+  if (strlen(name) > MOST_NAME) lt_lua_fail(L, "a name of more than %d bytes: %.40s…", MOST_NAME, name);
+  return name;
 }
 
 static void push_handle(lua_State *L, const char *type, int32_t id) {
@@ -158,7 +169,8 @@ static lt_dim read_dim(lua_State *L, lt_graph *g) {
 
 /* dims of the options at index 2, or those of `owner`. */
 static int read_dims(lua_State *L, lt_graph *g, int32_t owner, lt_dim *dim) {
-  lua_getfield(L, 2, "dims");
+  lua_pushliteral(L, "dims");
+  lua_rawget(L, 2);
   if (lua_isnil(L, -1) && owner != LT_NONE) {
     memcpy(dim, g->state.at[owner].dim, sizeof g->state.at[owner].dim);
     lua_pop(L, 1);
@@ -191,10 +203,11 @@ static int builder_state(lua_State *L) {
   lt_graph *g = b->g;
   luaL_checktype(L, 2, LUA_TTABLE);
   lt_lua_check_keys(L, 2, keys, "a state");
-  lua_getfield(L, 2, "owner");
+  lua_pushliteral(L, "owner");
+  lua_rawget(L, 2);
   int32_t owner = lua_isnil(L, -1) ? LT_NONE : check_handle(L, lua_gettop(L), STATE)->id;
   lua_pop(L, 1);
-  const char *name = lt_lua_opt_text(L, 2, "name", "");
+  const char *name = lt_lua_check_name(L, lt_lua_opt_text(L, 2, "name", ""));
   const char *type = lt_lua_opt_text(L, 2, "dtype", lt_dtype_name(g->real));
   lt_dtype dtype;
   if (!lt_dtype_find(type, &dtype)) return lt_lua_fail(L, "there is no element type '%s'", type);
@@ -301,7 +314,7 @@ static int builder_loss_sum(lua_State *L) {
 static int builder_want(lua_State *L) {
   lt_builder *b = check_builder(L);
   lt_lua_mark_line(L, b);
-  lt_graph_want(b->g, lt_lua_check_value(L, 2), luaL_checkstring(L, 3));
+  lt_graph_want(b->g, lt_lua_check_value(L, 2), lt_lua_check_name(L, luaL_checkstring(L, 3)));
   lt_lua_check_graph(L, b);
   return 0;
 }
@@ -320,7 +333,7 @@ static int builder_loss(lua_State *L) {
 static int builder_control(lua_State *L) {
   lt_builder *b = check_builder(L);
   lt_lua_mark_line(L, b);
-  int32_t id = lt_graph_control(b->g, luaL_checkstring(L, 2), luaL_checknumber(L, 3));
+  int32_t id = lt_graph_control(b->g, lt_lua_check_name(L, luaL_checkstring(L, 2)), luaL_checknumber(L, 3));
   lt_lua_check_graph(L, b);
   push_handle(L, LT_LUA_CONTROL, id);
   return 1;
@@ -329,7 +342,7 @@ static int builder_control(lua_State *L) {
 static int builder_scope(lua_State *L) {
   lt_builder *b = check_builder(L);
   lua_pushstring(L, b->g->scope);
-  if (!lua_isnoneornil(L, 2)) lt_graph_set_scope(b->g, luaL_checkstring(L, 2));
+  if (!lua_isnoneornil(L, 2)) lt_graph_set_scope(b->g, lt_lua_check_name(L, luaL_checkstring(L, 2)));
   lt_lua_check_graph(L, b);
   return 1;
 }

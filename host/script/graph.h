@@ -23,8 +23,10 @@ lt_builder *lt_lua_builder(lua_State *L);
 lt_builder *lt_lua_find_builder(lua_State *L);
 /* Set the graph's line from Lua's stack. */
 void lt_lua_mark_line(lua_State *L, lt_builder *b);
-/* Raise the graph's error if it has failed. */
+/* Raise the graph's error if it has failed, or if a recipe makes it too large. */
 void lt_lua_check_graph(lua_State *L, lt_builder *b);
+/* A name that goes into a graph, which keeps it: raises when it is too long. */
+const char *lt_lua_check_name(lua_State *L, const char *name);
 
 void lt_lua_push_value(lua_State *L, lt_value v);                       /* of the builder at work */
 lt_handle *lt_lua_to_handle(lua_State *L, int index, const char *type); /* NULL: not one */

@@ -38,13 +38,14 @@ static int read_words(lua_State *L, int index, const char **word) {
   return n;
 }
 
-/* lt.recipe(path [, { "name=value" } [, { "a.b=c" } [, seconds]]]) → recipe; raises its first fault */
+/* lt.recipe(path [, { "name=value" } [, { "a.b=c" } [, seconds [, bytes]]]]) → recipe; raises its first fault */
 static int recipe_open(lua_State *L) {
   const char *arg[MAX_WORDS], *set[MAX_WORDS];
   lt_recipe_source from = {.path = luaL_checkstring(L, 1), .arg = arg, .set = set};
   from.n_arg = read_words(L, 2, arg);
   from.n_set = read_words(L, 3, set);
   from.seconds = luaL_optnumber(L, 4, 0);
+  from.memory = (size_t)luaL_optnumber(L, 5, 0);
   handle *h = lua_newuserdata(L, sizeof *h);
   h->r = NULL;
   luaL_getmetatable(L, TYPE);

@@ -39,7 +39,7 @@ static void read_attr(lua_State *L, lt_graph *g, const lt_op *op, const lt_attr_
     break;
   case LT_ATTR_TEXT:
     if (type != LUA_TSTRING) wrong_attr(L, op, d, "a string");
-    a->s = lt_graph_intern(g, lua_tostring(L, -1));
+    a->s = lt_graph_intern(g, lt_lua_check_name(L, lua_tostring(L, -1)));
     break;
   case LT_ATTR_CONTROL:
     if (type != LUA_TNUMBER && !control) wrong_attr(L, op, d, "a number or a control");
@@ -75,9 +75,10 @@ lt_attr *lt_lua_read_attrs(lua_State *L, lt_graph *g, const lt_op *op, int index
     }
   for (int32_t i = 0; i < op->n_attr; i++) {
     if (!op->attr[i].required) continue;
-    if (index)
-      lua_getfield(L, index, op->attr[i].name);
-    else
+    if (index) {
+      lua_pushstring(L, op->attr[i].name);
+      lua_rawget(L, index);
+    } else
       lua_pushnil(L);
     if (lua_isnil(L, -1))
       lt_lua_fail(L, "%s needs the attribute %s: %s", op->name, op->attr[i].name,

@@ -5,8 +5,12 @@
 #include <math.h>
 #include <string.h>
 
+/* Raw: a metamethod of a recipe's table would be Lua called from C. */
 static bool get(lua_State *L, int table, const char *key) {
-  lua_getfield(L, table, key);
+  lua_pushvalue(L, table);
+  lua_pushstring(L, key);
+  lua_rawget(L, -2);
+  lua_remove(L, -2);
   if (!lua_isnil(L, -1)) return true;
   lua_pop(L, 1);
   return false;
@@ -131,6 +135,7 @@ static int nearest(lua_State *L) {
 
 static int text_of(lua_State *L) {
   luaL_checkany(L, 1);
+  lt_lua_guard_stack(L);
   if (luaL_callmeta(L, 1, "__tostring")) return 1;
   lua_pushstring(L, luaL_typename(L, 1));
   return 1;

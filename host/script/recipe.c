@@ -234,10 +234,10 @@ lt_status lt_recipe_load(const lt_recipe_source *from, lt_recipe **out, lt_error
   lt_status st = lt_script_create(LT_SCRIPT_RECIPE, &r->script, e);
   if (st != LT_OK) goto failed;
   set_folder(r->script, from->path);
+  if (from->memory) r->script->cap = from->memory;
   r->seconds = from->seconds > 0 ? from->seconds : SECONDS_COMPILE;
   lt_script_watch(r->script, "the recipe", r->seconds);
   st = lt_lua_protect(r->script, open_recipe, &c, e);
-  lt_script_unwatch(r->script);
   if (st != LT_OK) goto failed;
   if (c.faults.code) {
     st = c.faults.code;
@@ -245,6 +245,7 @@ lt_status lt_recipe_load(const lt_recipe_source *from, lt_recipe **out, lt_error
     goto failed;
   }
   st = lt_lua_protect(r->script, read_settings, r, e);
+  lt_script_unwatch(r->script);
   if (st != LT_OK) goto failed;
   *out = r;
   return LT_OK;
@@ -303,7 +304,10 @@ static int ask_place(lua_State *L) {
 
 void lt_recipe_place(lt_recipe *r, lt_error *e) {
   place_call c = {e ? e->key : "", e};
-  if (e && e->code && !e->where[0]) (void)lt_lua_protect(r->script, ask_place, &c, NULL);
+  if (!e || !e->code || e->where[0]) return;
+  lt_script_watch(r->script, "finding a line", LT_SECONDS_POLICY);
+  (void)lt_lua_protect(r->script, ask_place, &c, NULL);
+  lt_script_unwatch(r->script);
 }
 
 typedef struct lr_call {
@@ -322,7 +326,9 @@ static int ask_lr(lua_State *L) {
 
 lt_status lt_recipe_lr(lt_recipe *r, int64_t step, double *lr, lt_error *e) {
   lr_call c = {step, 0};
-  lt_script_watch(r->script, "optim.lr", LT_SECONDS_POLICY);
+  char what[64];
+  snprintf(what, sizeof what, "optim.lr at step %lld", (long long)step);
+  lt_script_watch(r->script, what, r->seconds < LT_SECONDS_POLICY ? r->seconds : LT_SECONDS_POLICY);
   lt_status st = lt_lua_protect(r->script, ask_lr, &c, e);
   lt_script_unwatch(r->script);
   *lr = c.lr;
@@ -344,12 +350,19 @@ static int print_settings(lua_State *L) {
   return 0;
 }
 
+static lt_status print(const lt_recipe *r, print_call *c, lt_error *e) {
+  lt_script_watch(r->script, "printing the settings", r->seconds);
+  lt_status st = lt_lua_protect(r->script, print_settings, c, e);
+  lt_script_unwatch(r->script);
+  return st;
+}
+
 lt_status lt_recipe_print(const lt_recipe *r, lt_text *out, lt_error *e) {
   print_call c = {"settings_text", true, out};
-  return lt_lua_protect(r->script, print_settings, &c, e);
+  return print(r, &c, e);
 }
 
 lt_status lt_recipe_banner(const lt_recipe *r, bool all, lt_text *out, lt_error *e) {
   print_call c = {"banner", all, out};
-  return lt_lua_protect(r->script, print_settings, &c, e);
+  return print(r, &c, e);
 }

@@ -17,6 +17,7 @@ typedef struct lt_recipe_source {
   const char *const *set; /* [n_set] "a.b=c" */
   int n_set;
   double seconds; /* of processor time for reading it, or building once; 0: 5 */
+  size_t memory;  /* bytes its state may take; 0: 256 MiB */
 } lt_recipe_source;
 
 typedef struct lt_recipe_length { /* from `step` on, sequences have `length` tokens */

@@ -8,10 +8,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 /* ---- Memory ---- */
+
+#define RESERVE ((size_t)64 << 10) /* kept for calls that set Lua to work: nothing there could catch a failure */
 
 void *lt_lua_alloc(void *context, void *p, size_t old_bytes, size_t bytes) {
   lt_script *s = context;
@@ -20,7 +23,8 @@ void *lt_lua_alloc(void *context, void *p, size_t old_bytes, size_t bytes) {
     s->bytes -= old_bytes;
     return NULL;
   }
-  if (bytes > old_bytes && bytes - old_bytes > s->cap - s->bytes) return NULL;
+  size_t cap = s->cap - (s->at_work ? RESERVE : 0);
+  if (bytes > old_bytes && (bytes > LT_LUA_MOST_PIECE || bytes - old_bytes + s->bytes > cap)) return NULL;
   void *q = realloc(p, bytes);
   if (q) s->bytes = s->bytes - old_bytes + bytes;
   return q;
@@ -28,7 +32,8 @@ void *lt_lua_alloc(void *context, void *p, size_t old_bytes, size_t bytes) {
 
 /* ---- Time ---- */
 
-#define HOOK_COUNT 2000 /* instructions between looks at the clock: some 10 us */
+/* Instructions between looks at the clock. One may take long: to compare strings of 32 MiB takes some 10 ms. */
+#define HOOK_COUNT 64
 
 static double cpu_now(void) {
   struct timespec t;
@@ -36,20 +41,47 @@ static double cpu_now(void) {
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+/* The thread's clock is a system call; one that ticks every few milliseconds, and is not, says when to read it. */
+static bool is_late(lt_script *s) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
+  int64_t now = (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+  if (now == s->looked) return false;
+  s->looked = now;
+  return cpu_now() >= s->cpu_end;
+}
+
+lt_status lt_lua_fail_expired(const lt_script *s, lt_error *e) {
+  return lt_fail(e, LT_RECIPE, "%s took more than %g s of processor time and was ended", s->watched, s->cpu_limit);
+}
+
+#define EXPIRED "ltrain.expired" /* registry: the error of the watch at hand */
+
+/* Made once: what goes on by catching is told the same at every instruction, on the way out of a deep stack. */
+static int raise_expired(lua_State *L, lt_script *s) {
+  lua_getfield(L, LUA_REGISTRYINDEX, EXPIRED);
+  if (!s->expired || lua_isnil(L, -1)) {
+    lt_error e = {0};
+    s->expired = true;
+    lt_lua_fail_expired(s, &e);
+    lt_lua_push_error(L, &e);
+    lua_pushvalue(L, -1);
+    lua_setfield(L, LUA_REGISTRYINDEX, EXPIRED);
+  }
+  return lua_error(L);
+}
+
+/* Called at every new line, so at every turn of a loop, and every HOOK_COUNT instructions. */
 static void hook(lua_State *L, lua_Debug *ar) {
   lt_script *s = lt_lua_script(L);
-  if (ar->event == LUA_HOOKLINE && !s->expired) {
-    lt_lua_note_line(L, ar);
-    return;
-  }
+  if (ar->event == LUA_HOOKLINE && !s->expired) lt_lua_note_line(L, ar);
   if (s->bytes > s->cap / 2 && s->bytes > s->collect_at) {
     lua_gc(L, LUA_GCCOLLECT, 0);
     s->collect_at = s->bytes + s->cap / 16;
   }
-  if (!s->expired && cpu_now() < s->cpu_end) return;
+  if (!s->expired && !is_late(s)) return;
   if (!s->expired) lua_sethook(L, hook, LUA_MASKCOUNT, 1);
-  s->expired = true;
-  lt_lua_fail(L, "%s took more than %g s of processor time and was ended", s->watched, s->cpu_limit);
+  raise_expired(L, s);
 }
 
 void lt_script_watch(lt_script *s, const char *what, double cpu_seconds) {
@@ -70,12 +102,18 @@ void lt_script_unwatch(lt_script *s) {
 
 #define MOST_SOURCE ((size_t)4 << 20) /* bytes of a recipe file */
 
-/* The whole of a file on the stack; false when there is none. Nothing can be raised while the file is open. */
-static bool push_file(lua_State *L, const char *path) {
-  char *room = lua_newuserdata(L, MOST_SOURCE + 1);
+/* The whole of a file on the stack; false when there is none. Nothing can be raised while the file is open. Only the
+** recipe itself may be a pipe: a module that is one could wait for ever. */
+static bool push_file(lua_State *L, const char *path, bool may_wait) {
+  struct stat info;
+  if (stat(path, &info) != 0) return false;
+  bool plain = S_ISREG(info.st_mode);
+  if (!plain && !may_wait) lt_lua_fail(L, "%s is no file", path);
+  size_t most = plain && info.st_size < (off_t)MOST_SOURCE ? (size_t)info.st_size : MOST_SOURCE;
+  char *room = lua_newuserdata(L, most + 1);
   FILE *f = fopen(path, "rb");
   if (!f) return false;
-  size_t n = fread(room, 1, MOST_SOURCE + 1, f);
+  size_t n = fread(room, 1, most + 1, f);
   bool bad = ferror(f);
   fclose(f);
   if (bad) lt_lua_fail(L, "%s cannot be read", path);
@@ -84,14 +122,14 @@ static bool push_file(lua_State *L, const char *path) {
   return true;
 }
 
-/* load_module(path, environment [, text]) → the chunk and its text (of the file unless it is given), or nothing when there
-** is no such file. No bytecode. */
+/* load_module(path, environment [, text | is_module]) → the chunk and its text (of the file unless it is given), or nothing
+** when there is no such file. No bytecode. */
 static int load_module(lua_State *L) {
   const char *path = luaL_checkstring(L, 1);
   luaL_checktype(L, 2, LUA_TTABLE);
-  if (lua_isstring(L, 3))
+  if (lua_type(L, 3) == LUA_TSTRING)
     lua_settop(L, 3);
-  else if (!push_file(L, path))
+  else if (!push_file(L, path, !lua_toboolean(L, 3)))
     return 0;
   size_t n;
   const char *s = lua_tolstring(L, -1, &n), *code = s;
@@ -141,13 +179,6 @@ static int expired(lua_State *L) {
   return 1;
 }
 
-static int print(lua_State *L) {
-  size_t n;
-  const char *s = luaL_checklstring(L, 1, &n);
-  fwrite(s, 1, n, stderr);
-  return 0;
-}
-
 /* ---- Opening ---- */
 
 static void open_library(lua_State *L, lua_CFunction open, const char *name) {
@@ -176,9 +207,10 @@ void lt_lua_open_sandbox(lua_State *L, lua_CFunction open_core) {
   lua_call(L, 0, 1);
   lua_setfield(L, -2, "ltrain.core");
   static const luaL_Reg walls[] = {
-      {"load_module", load_module}, {"recipe_dir", recipe_dir}, {"expired", expired}, {"print", print}, {NULL, NULL}};
+      {"load_module", load_module}, {"recipe_dir", recipe_dir}, {"expired", expired}, {NULL, NULL}};
   lua_newtable(L);
   luaL_register(L, NULL, walls);
+  lt_lua_open_library(L);
   lua_setfield(L, -2, "ltrain.walls");
   lua_setfield(L, LUA_REGISTRYINDEX, "ltrain.loaded");
 

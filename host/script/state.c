@@ -76,7 +76,7 @@ static void place_message(lua_State *L) {
   lua_Debug ar;
   size_t n = 0;
   const char *s = lua_tostring(L, 1);
-  for (int level = 1; !n && lua_getstack(L, level, &ar); level++) {
+  for (int level = 1; !n && level < 100 && lua_getstack(L, level, &ar); level++) {
     if (!lua_getinfo(L, "Sl", &ar) || ar.currentline <= 0) continue;
     n = (size_t)snprintf(cut, sizeof cut, "%s:%d: ", ar.short_src, ar.currentline);
     if (strncmp(s, cut, n) != 0) return;
@@ -102,23 +102,34 @@ static int message_handler(lua_State *L) {
   return 1;
 }
 
-/* The watchdog spoke while an error was being told: what was told of it is lost, not that it spoke. */
-static void fail_expired(const lt_script *s, lt_status code, lt_error *e) {
-  lt_fail(e, code, "%s took more than %g s of processor time and was ended", s->watched, s->cpu_limit);
+static void fail_memory(const lt_script *s, lt_status code, lt_error *e) {
+  char all[24], piece[24];
+  if (!s->cap)
+    lt_fail(e, code, "Lua ran out of memory");
+  else
+    lt_fail(e, code, "Lua ran out of memory (a recipe may use %s, %s in one piece)",
+            lt_text_size(all, sizeof all, (double)s->cap),
+            lt_text_size(piece, sizeof piece, (double)LT_LUA_MOST_PIECE));
 }
 
 lt_status lt_lua_call(lt_script *s, int n_arg, int n_result, lt_status code, lt_error *e) {
   lua_State *L = s->L;
   int handler = lua_gettop(L) - n_arg;
+  const char *stack = s->stack;
+  bool at_work = s->at_work;
   lua_pushcfunction(L, message_handler);
   lua_insert(L, handler);
+  if (!stack) s->stack = __builtin_frame_address(0);
+  s->at_work = true;
   int rc = lua_pcall(L, n_arg, n_result, handler);
+  s->at_work = at_work;
+  s->stack = stack;
   lua_remove(L, handler);
   if (rc == 0) return LT_OK;
-  if (rc == LUA_ERRMEM)
-    lt_fail(e, code, "Lua ran out of memory%s", s->cap ? " (a recipe may use 256 MiB)" : "");
-  else if (rc == LUA_ERRERR && s->expired)
-    fail_expired(s, code, e);
+  if ((rc == LUA_ERRERR || rc == LUA_ERRMEM) && s->expired)
+    lt_lua_fail_expired(s, e); /* spoken while memory was full or an error being told */
+  else if (rc == LUA_ERRMEM)
+    fail_memory(s, code, e);
   else
     lt_lua_error(L, -1, code, e);
   if (e && !e->where[0] && s->line[0]) lt_error_where(e, "%s", s->line);
@@ -142,6 +153,7 @@ static int open_core(lua_State *L) {
   lua_newtable(L);
   lt_lua_open_error(L);
   lt_lua_open_options(L);
+  lt_lua_open_pattern(L);
   lt_lua_open_random(L);
   lt_lua_open_graph(L);
   lt_lua_open_ops(L);
@@ -185,7 +197,7 @@ static int open_recipe(lua_State *L) {
 
 static lua_State *new_state(lt_script *s) {
   if (s->kind == LT_SCRIPT_OPEN) return luaL_newstate();
-  s->cap = (size_t)256 << 20;
+  s->cap = LT_LUA_MOST_BYTES;
   return lua_newstate(lt_lua_alloc, s);
 }
 

@@ -6,8 +6,8 @@ local core = require "ltrain.core"
 local lt = require "ltrain"
 local nearest = core.nearest
 
-local type, next, error, pcall, select, tostring = type, next, error, pcall, select, tostring
-local format, rep, sort = string.format, string.rep, table.sort
+local type, next, error, pcall, select, tostring, rawget = type, next, error, pcall, select, tostring, rawget
+local format, sort, concat = string.format, table.sort, table.concat
 
 -- A view of a table that cannot be written, nor its tables.
 local function read_only(t, name)
@@ -67,11 +67,10 @@ end
 -- Addresses differ between ranks: only the type is told.
 local function to_text(x)
   local t = type(x)
-  if t == "table" or t == "userdata" then
+  if t == "userdata" then return core.tostring(x) end
+  if t == "table" then
     local meta = getmetatable(x)
-    if t == "userdata" then return core.tostring(x) end
-    if type(meta) == "table" and meta.__tostring then return tostring(x) end
-    return t
+    return type(meta) == "table" and meta.__tostring and tostring(x) or t
   end
   if t == "function" or t == "thread" then return t end
   return tostring(x)
@@ -88,7 +87,7 @@ local function protected(f, ...) return unless_expired(pcall(f, ...)) end
 local function handled(handler, ok, ...)
   if ok then return true, ... end
   if walls.expired() then error((...), 0) end
-  return false, handler((...))
+  return false, select(2, protected(handler, (...)))
 end
 
 local function protected_by(f, handler, ...) return handled(handler, pcall(f, ...)) end
@@ -96,38 +95,74 @@ local function protected_by(f, handler, ...) return handled(handler, pcall(f, ..
 local function print(...)
   local words = {}
   for i = 1, select("#", ...) do words[i] = to_text((select(i, ...))) end
-  walls.print(table.concat(words, "\t") .. "\n")
+  walls.print(concat(words, "\t") .. "\n")
 end
 
--- ---- Libraries ----
+-- A collector that runs at other moments on other ranks must not be seen at work.
+local function set_metatable(t, meta)
+  if type(meta) == "table" and rawget(meta, "__mode") ~= nil then
+    core.fail { what = "setmetatable: weak tables lose their keys at other moments on other ranks" }
+  end
+  return setmetatable(t, meta)
+end
+
+-- ---- Libraries: what does much in C, where the watchdog cannot speak, is bounded or done here ----
 
 local safe_string = {}
-local kept = { "byte", "char", "find", "gmatch", "gsub", "len", "lower", "match", "reverse", "sub", "upper" }
-for _, name in ipairs(kept) do
+for _, name in ipairs { "byte", "char", "len", "lower", "reverse", "sub", "upper" } do
   safe_string[name] = string[name]
 end
-
-function safe_string.rep(s, n, sep)
-  if type(n) == "number" and (#s + #(sep or "")) * n > 2 ^ 20 then
-    core.fail { what = "string.rep: the result would be larger than 1 MiB" }
-  end
-  return rep(s, n, sep)
-end
+for name, f in next, core.pattern do safe_string[name] = f end
+safe_string.rep = walls.rep
 
 function safe_string.format(f, ...)
-  if type(f) == "string" and f:find("%%[^%a%%]*p") then core.fail { what = "string.format: %p is not for recipes" } end
-  local args = { ... }
-  for i = 1, select("#", ...) do
-    local t = type(args[i])
-    if t == "table" or t == "userdata" or t == "function" or t == "thread" then args[i] = to_text(args[i]) end
+  local args, n, i = { ... }, select("#", ...), 0
+  for flags, kind in core.pattern.gmatch(f, "%%([-+ #0-9.]*)(.?)") do
+    if kind ~= "%" or flags ~= "" then i = i + 1 end
+    if kind == "p" then core.fail { what = "string.format: %p is not for recipes" } end
+    if kind == "s" and i <= n then args[i] = to_text(args[i]) end
   end
-  return format(f, unpack(args, 1, select("#", ...)))
+  return format(f, unpack(args, 1, n))
 end
 
 -- ("x"):rep(n) goes through the strings' own metatable, not through the environment.
 local meta = getmetatable("")
 meta.__index = read_only(safe_string, "string")
 meta.__metatable = "string"
+
+local function check_table(t, name)
+  if type(t) ~= "table" then core.fail { what = name .. " takes a table, not " .. type(t) } end
+end
+
+local safe_table = { concat = concat, maxn = table.maxn, unpack = unpack, remove = table.remove }
+
+function safe_table.insert(t, ...)
+  check_table(t, "table.insert")
+  local n, count = #t, select("#", ...)
+  if count == 1 then
+    t[n + 1] = (...)
+    return
+  end
+  local at, value = ...
+  if count ~= 2 or type(at) ~= "number" then
+    core.fail { what = "table.insert takes a table, a position if it is not the end, and a value" }
+  end
+  if not (at >= 1 and at <= n + 1 and at % 1 == 0) then
+    core.fail { what = format("table.insert: there is no position %.14g in a table of %d", at, n) }
+  end
+  for i = n, at, -1 do t[i + 1] = t[i] end
+  t[at] = value
+end
+
+-- Comparing is Lua's work, whoever compares: an order that makes sorting slow is met by the watchdog.
+function safe_table.sort(t, comes_before)
+  check_table(t, "table.sort")
+  if comes_before ~= nil and type(comes_before) ~= "function" then
+    core.fail { what = "table.sort takes a function, not " .. type(comes_before) }
+  end
+  walls.guard()
+  sort(t, comes_before and function(a, b) return (comes_before(a, b)) end or function(a, b) return a < b end)
+end
 
 local safe_math = {}
 for key, value in next, math do
@@ -137,6 +172,9 @@ function safe_math.random()
   core.fail { what = "math.random differs from rank to rank", hint = "lt.random(seed, stream):uniform() does not" }
 end
 safe_math.randomseed = safe_math.random
+
+local safe_coroutine = { create = coroutine.create, running = coroutine.running, status = coroutine.status,
+  yield = coroutine.yield, resume = walls.resume, wrap = walls.wrap }
 
 -- ---- require ----
 
@@ -153,7 +191,7 @@ local function require_module(name)
     core.fail { what = format("require '%s': only ltrain modules and files beside the recipe", name) }
   end
   local path = walls.recipe_dir() .. "/" .. name:gsub("%.", "/") .. ".lua"
-  local chunk = walls.load_module(path, environment)
+  local chunk = walls.load_module(path, environment, true)
   if not chunk then core.fail { what = format("require '%s': there is no file %s", name, path) } end
   loaded[name] = true
   local result = chunk(name)
@@ -170,13 +208,12 @@ for _, name in ipairs { "nn", "optim", "lr", "control", "policy", "op", "random"
 local names = {
   assert = assert, error = error, ipairs = ipairs, pairs = pairs_in_order, pcall = protected, xpcall = protected_by,
   select = select, tonumber = tonumber, tostring = to_text, type = type, unpack = unpack, print = print,
-  setmetatable = setmetatable, getmetatable = getmetatable, rawequal = rawequal, require = require_module,
+  setmetatable = set_metatable, getmetatable = getmetatable, rawequal = rawequal, require = require_module,
   _VERSION = _VERSION,
   string = meta.__index,
-  table = read_only({ concat = table.concat, insert = table.insert, remove = table.remove, sort = table.sort,
-    maxn = table.maxn, unpack = unpack }, "table"),
+  table = read_only(safe_table, "table"),
   math = read_only(safe_math, "math"),
-  coroutine = read_only(coroutine, "coroutine"),
+  coroutine = read_only(safe_coroutine, "coroutine"),
   bit = read_only(bit, "bit"),
   lt = read_only(offered, "lt"),
 }

@@ -171,6 +171,11 @@ static const char *const statements[] = {
     "\nxpcall(error, function(e) error(e) end)\n",
     "\nprint(string.format(\"%5.2f %q %s\", 1, 2, {}))\n",
     "\nlocal t = setmetatable({}, { __tostring = function() error(\"x\") end }) print(t)\n",
+    "\ntable.insert({ 1, 2 }, 2^31, 3) table.concat({}, \"\", 1, 2^31)\n",
+    "\nstring.find((\"a\"):rep(99), (\"a*\"):rep(9) .. \"b\")\n",
+    "\nlocal function f() return coroutine.wrap(f)() end f()\n",
+    "\nlocal function f() return ((\"x\"):gsub(\"x\", f)) end f()\n",
+    "\nlocal function h(e) return xpcall(error, h) end xpcall(error, h)\n",
     "\ngoto l ::l::\n",
     "\nrequire \"x\"\n",
     NULL};
