@@ -1,14 +1,17 @@
--- policy.lua: a lesson: a step policy. When the held-out loss no longer falls, the learning rate is halved; how often it
--- may be depends on what was tried before. A policy is asked between steps; it remembers what it returns, and nothing else.
+-- policy.lua: a lesson: a step policy. When the held-out loss no longer falls, the learning rate is halved. A policy is
+-- asked between steps; it remembers what it returns, and nothing else: what it has seen before reaches it as `state`.
 -- Try it: ltrain-lua recipes/policy.lua patience=1
 local patience = lt.arg("patience", 2, "evaluations without a better loss before the rate falls")
 
 -- Numbers that may change while the run goes on are controls: a name, a first value, a range. lr.factor, the factor of
 -- the learning rate, is there without being declared; this one is read by the model below.
-local noise = lt.control { name = "noise", default = 0.1, range = { 0, 0.5 }, doc = "Dropout of the feed-forward layers." }
+local noise = lt.control {
+  name = "noise", default = 0.1, range = { 0, 0.5 }, doc = "Dropout of the feed-forward layers.",
+}
 
--- stats says how the last step went: step, loss, grad_norm, lr, tokens, applied, the controls as they are, and eval_loss
--- where the held-out text was read just now. No clock and no memory: what a run becomes must not depend on the machine.
+-- stats says how the last step went: step, loss, grad_norm, lr, tokens, applied, the controls as they are, and
+-- eval_loss where the held-out text was read just now. No clock and no memory: what a run becomes must not depend on
+-- the machine.
 local function halve_on_plateau(stats, state)
   state = state or { best = math.huge, waited = 0 }
   if not stats.eval_loss then return nil, state end -- nothing to change; remember the same
@@ -27,7 +30,10 @@ end
 
 return {
   seed = 1,
-  data = { train = { "/usr/include/*.h", "/usr/share/common-licenses/*" }, hold_out = 0.05, length = 128, stretch = 128 },
+  data = {
+    train = { "/usr/include/*.h", "/usr/share/common-licenses/*" },
+    hold_out = 0.05, length = 128, stretch = 128,
+  },
   model = lt.nn.decoder { width = 64, layers = 2, heads = 4, ffn = feed_forward },
   optim = lt.optim.adamw { lr = 3e-3 },
   train = { tokens = 2048, steps = 400, eval_every = 20, eval_tokens = 8192 },

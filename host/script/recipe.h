@@ -47,9 +47,9 @@ typedef struct lt_recipe_settings { /* strings and arrays are the recipe's */
   lt_mesh_spec mesh;
   double link, between; /* bytes a second inside a machine, and from one to others */
   int64_t block;
-  int32_t shard; /* of the optimizer, 0 to 3 */
-  uint32_t checkpoint; /* LT_MAY of what layers may keep */
-  int32_t layers;      /* that keep the least of it, the first ones; -1: as the budget needs */
+  int32_t shard;             /* of the optimizer, 0 to 3 */
+  uint32_t checkpoint;       /* LT_MAY of what layers may keep */
+  int32_t layers;            /* that keep the least of it, the first ones; -1: as the budget needs */
   const char **keep, **drop; /* scopes of layers kept, or computed again, in any case */
   int64_t n_keep, n_drop;
   int64_t budget; /* 0: none */

@@ -21,7 +21,8 @@ end
 
 local function check_fields(spec)
   if type(spec) ~= "table" then
-    fault("lt.control takes a table of fields", { expected = "lt.control { name = …, default = … }", got = core.type(spec) })
+    fault("lt.control takes a table of fields",
+      { expected = "lt.control { name = …, default = … }", got = core.type(spec) })
   end
   for key in pairs(spec) do
     local known = false
@@ -38,7 +39,7 @@ local function read_range(spec)
   local range = spec.range
   if range == nil then return -math.huge, math.huge end
   if type(range) ~= "table" or type(range[1]) ~= "number" or type(range[2]) ~= "number" or #range ~= 2
-    or not (range[1] <= range[2]) then
+    or range[1] > range[2] or range[1] ~= range[1] or range[2] ~= range[2] then
     fault("the range of a control is two numbers", { key = spec.name, expected = "{ least, most }",
       got = core.tostring(range) })
   end
@@ -91,7 +92,8 @@ function control.find(x, default)
     fault("there is no control '" .. x .. "'", { expected = "one of " .. table.concat(names, ", "),
       hint = near and "did you mean " .. near .. "?" or "lt.control declares one" })
   end
-  c = c or add { name = x, of = "result", default = default, least = -math.huge, most = math.huge, where = core.where() }
+  c = c or add { name = x, of = "result", default = default, least = -math.huge, most = math.huge,
+    where = core.where() }
   if c.of == "speed" then
     fault("a speed control must not change numbers", { key = x, expected = 'one of kind = "result"', got = c.where })
   end

@@ -51,8 +51,8 @@ local function add_all(values)
 end
 
 -- Add the update of every trainable parameter. Outputs: grad_norm, before clipping; update_scale, the factor of the
--- gradients: where it, for a gradient or a loss that is not finite, is no number, nothing changes. Controls: lr, optim_t
--- (from 1).
+-- gradients: where it is no number, as a gradient or a loss is not finite, nothing changes.
+-- Controls: lr, optim_t (from 1).
 function optim.build(ctx, spec)
   local b = ctx.builder
   b:phase "update"

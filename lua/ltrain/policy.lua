@@ -8,7 +8,8 @@ local policy = {}
 
 policy.step = construct { "lt.policy.step", doc = "A step policy of your own, under a name.", fields = {
   { "name", type = "string", required = true, doc = "What saves and messages call it." },
-  { "step", type = "function", required = true, doc = "What is asked: function(stats, state) that returns controls and its state." },
+  { "step", type = "function", required = true,
+    doc = "What is asked: function(stats, state) that returns controls and its state." },
 } }
 
 policy.plateau = construct { "lt.policy.plateau", doc = "Lowers a control when the held-out loss no longer falls.",

@@ -61,7 +61,8 @@ local train = {
   { "steps", type = "integer", min = 0, default = 1000, unit = "steps", doc = "Length of the run." },
   { "micro_batch", type = "any", default = "auto", unit = "sequences", of = {
       { type = "integer", min = 1, max = MOST }, { type = "string", choices = { "auto" } }, { type = "function" } },
-    doc = "Sequences a rank works on at once; \"auto\": as many as the plan finds best; or function(facts) that says." },
+    doc = "Sequences a rank works on at once; \"auto\": as many as the plan finds best; " ..
+      "or function(facts) that says." },
   { "bad_steps", type = "integer", min = 1, max = MOST, default = 10, unit = "steps",
     doc = "Steps in a row whose loss or gradient is not finite, after which the run saves and ends." },
   { "eval_every", type = "integer", min = 0, default = 100, unit = "steps",
@@ -137,9 +138,9 @@ local layout = {
 local keeping = { "none", "cheap", "attention", "layers", "auto" }
 local checkpoint_fields = {
   { "mode", type = "string", choices = keeping, computed = '"auto" with a budget, "layers" with layers, else "none"',
-    doc = "What layers compute again: \"none\"; \"cheap\": what element-wise operations made; \"attention\": all but " ..
-      "what attention made; \"layers\": all but what enters them; \"auto\": for each layer one of these, chosen so that " ..
-      "the step fits the budget in the least predicted time." },
+    doc = "What layers compute again: \"none\"; \"cheap\": what element-wise operations made; " ..
+      "\"attention\": all but what attention made; \"layers\": all but what enters them; " ..
+      "\"auto\": for each layer one of these, chosen so that the step fits the budget in the least predicted time." },
   { "layers", type = "any", unit = "layers", computed = "what the budget needs, else all",
     of = { { type = "integer", min = 0, max = MOST }, { type = "function" } },
     doc = "How many layers do so, the first ones; or function(facts) that says." },
@@ -199,7 +200,7 @@ local function with_feed(given)
   return out
 end
 
--- All faults of a recipe, and its complete settings where there are none. fed: a program gives the tokens of every step.
+-- All faults of a recipe, and its complete settings where there are none. fed: a program gives every step's tokens.
 function recipe.check(given, fed)
   local faults = {}
   if type(given) ~= "table" then

@@ -87,7 +87,8 @@ describe("A step that is not finite", function()
     local place = string.format("%s %%(%s:%d%%)%s", what, file:gsub("%p", "%%%0"), line[mark], more or "")
     for i, r in ipairs(records) do
       assert.equal(false, r.applied)
-      assert.equal(1, count(said, string.format("warning: step %d is not applied: [^\n]*first in %s", i - 1, place)), said)
+      local warning = string.format("warning: step %d is not applied: [^\n]*first in %s", i - 1, place)
+      assert.equal(1, count(said, warning), said)
     end
     assert.equal(1, count(said, "3 steps in a row were not applied"), said)
     assert.matches(string.format("recipe.lua:%d: %s: 3 steps in a row", line[mark], what), said)

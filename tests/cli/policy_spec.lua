@@ -41,7 +41,9 @@ describe("A step policy", function()
     local lines, records = command.metrics(to)
     return lines, records, to, file
   end
-  local function state_of(to, step) return lt.json.decode(command.read(to .. "/saves/step-" .. step .. "/state.json")) end
+  local function state_of(to, step)
+    return lt.json.decode(command.read(to .. "/saves/step-" .. step .. "/state.json"))
+  end
   local function without_controls(lines)
     local out = {}
     for i, line in ipairs(lines) do out[i] = line:gsub(',?"controls":{[^}]*}', "") end
@@ -60,7 +62,8 @@ describe("A step policy", function()
     local plain = train("", "")
     assert.not_same(said, plain)
     for _, set in ipairs { '["optim.clip"] = 1e-3', '["model.dropout"] = 0.5', '["lr.factor"] = 0.25' } do
-      local lines, changed = train("", "on_step = function(stats) return stats.step >= 3 and { " .. set .. " } or nil end,")
+      local lines, changed = train("",
+        "on_step = function(stats) return stats.step >= 3 and { " .. set .. " } or nil end,")
       for i = 1, 4 do assert.equal(plain[i], lines[i]) end
       assert.not_equal(plain[6], without_controls(lines)[6])
       assert.is_table(changed[6].controls)
@@ -194,12 +197,14 @@ end]]
     file = write(before:gsub("depth = times.step.-controls.depth", '["lr.factor"] = 2'), "on_speed = on_speed,")
     status, said = run(file, "--run " .. to .. "bad")
     assert.equal(3, status, said)
-    assert.matches("'lr.factor' changes numbers: what sees times may set controls of the kind \"speed\" only", said, 1, true)
+    assert.matches("'lr.factor' changes numbers: what sees times may set controls of the kind \"speed\" only", said,
+      1, true)
   end)
 
   it("of the plan chooses micro-batches and recomputed layers", function()
     local facts = "assert(f.ranks == 2 and f.dp == 2 and f.tokens == 128 and f.length == 32 and f.layers == 1) "
-    local keys = "train = { tokens = 128, steps = 4, micro_batch = function(f) " .. facts .. "return f.sequences / %s end }," ..
+    local keys = "train = { tokens = 128, steps = 4, micro_batch = function(f) " .. facts ..
+      "return f.sequences / %s end }," ..
       "checkpoint = { layers = function(f) " .. facts .. "return %s end },"
     for _, layers in ipairs { 0, 1 } do
       local file = write("", keys:format("2", layers))
@@ -211,7 +216,8 @@ end]]
     local file = write("", keys:format("8", "0"))
     local status, said = run(file, "--check --ranks 2")
     assert.equal(3, status, said)
-    assert.matches(file .. ":9: train.micro_batch: a plan policy chooses an integer\n  expected 1 to 2, got 0.25", said, 1, true)
+    assert.matches(file .. ":9: train.micro_batch: a plan policy chooses an integer\n  expected 1 to 2, got 0.25", said,
+      1, true)
   end)
 
   it("is asked twice by --check", function()
@@ -221,10 +227,12 @@ end]]
       assert.equal(3, status, said)
       assert.matches(file .. ":" .. where .. ": " .. key .. ": gives two answers to one question", said, 1, true)
     end
-    local counter = "local n = 0\nlocal function f(stats, state)\n  n = n + 1\n  return { ['lr.factor'] = 1 / n }, state\nend"
+    local counter = "local n = 0\nlocal function f(stats, state)\n  n = n + 1\n" ..
+      "  return { ['lr.factor'] = 1 / n }, state\nend"
     refused(counter, "on_step = f,", 2, "on_step")
     refused(counter, "on_step = { lt.policy.plateau {}, f },", 2, "on_step[2]")
-    refused("local n = 0\nlocal function lr() n = n + 1 return n / 100 end", "optim = lt.optim.adamw {\n lr = lr },", 10, "optim.lr")
+    refused("local n = 0\nlocal function lr() n = n + 1 return n / 100 end", "optim = lt.optim.adamw {\n lr = lr },",
+      10, "optim.lr")
     refused([[local n = 0
 local function ffn(x, ctx)
   n = n + 1
@@ -246,7 +254,8 @@ end]], "model = lt.nn.decoder { width = 16, layers = 1, heads = 2, ffn = ffn },"
     assert.same((command.metrics(to .. "a")), (command.metrics(to)))
     assert.same(state_of(to .. "a", 10).policy, state_of(to, 10).policy)
     -- Ranks that find another helper beside their recipe: what only a policy reads is in no graph.
-    local text = frame:format("local knob = require 'knob'\nlocal function f(s) return { ['lr.factor'] = knob(s.step) } end",
+    local text = frame:format(
+      "local knob = require 'knob'\nlocal function f(s) return { ['lr.factor'] = knob(s.step) } end",
       adamw .. "\n  on_step = f,")
     local function differ(other)
       for i, knob in ipairs { "return function(step) return 1 end", other } do
@@ -262,7 +271,8 @@ end]], "model = lt.nn.decoder { width = 16, layers = 1, heads = 2, ffn = ffn },"
     end
     status, said = differ "return function(step) return step == 5 and 2 or 1 end"
     assert.equal(3, status, said)
-    assert.equal(1, count(said, "r.lua:2: on_step: rank 1 does not run what the others run: the answer of policy 'on_step' differs"),
+    assert.equal(1, count(said, "r.lua:2: on_step: rank 1 does not run what the others run: " ..
+      "the answer of policy 'on_step' differs"),
       said)
     assert.equal(6, state_of(to, 6).step)
     status, said = differ "return function(step) if step == 5 then error 'lost' end return 1 end"

@@ -170,7 +170,8 @@ return {
       if r.applied == false then
         skipped, last = skipped + 1, i
         assert.equal("nan", r.grad_norm)
-        assert.matches(string.format("warning: step %d is not applied: loss nan, [^\n]*first in log %%([^\n]*nan.lua:5%%): %%d+ of 64", i - 1), said)
+        assert.matches(string.format("warning: step %d is not applied: loss nan, " ..
+          "[^\n]*first in log %%([^\n]*nan.lua:5%%): %%d+ of 64", i - 1), said)
       else
         assert.is_true(r.loss < 6 and r.grad_norm < 100)
       end
