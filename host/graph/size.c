@@ -61,8 +61,11 @@ static bool size_same(const lt_size_node *x, const lt_size_node *y) {
 }
 
 static uint64_t size_hash(const lt_size_node *n) {
-  int64_t key[9] = {(int64_t)n->kind, n->a, n->b, n->value, n->dp, n->sp, n->unit, n->node, n->index};
-  return lt_hash_finish(lt_hash_bytes(LT_HASH_START, key, sizeof key));
+  const int64_t key[] = {n->kind, n->a, n->b, n->value, n->dp, n->sp, n->unit, n->node, n->index};
+  uint64_t h = LT_HASH_START;
+  for (size_t i = 0; i < sizeof key / sizeof key[0]; i++)
+    h = (h ^ (uint64_t)key[i]) * 0x9e3779b97f4a7c15u, h ^= h >> 32;
+  return lt_hash_finish(h);
 }
 
 static bool size_grow_slots(lt_sizes *s) {
