@@ -1,18 +1,24 @@
 /* progress.c: what a person sees of a run.
-** A terminal's line is written over ten times a second at most; a pipe or a file gets a line every few seconds, so that
-** a log of a day is not longer than its metrics. */
+** A terminal's line is written over ten times a second at most, each time by one write, and as wide as the window is
+** then: parts are left out from the right. A pipe, a file or a dumb terminal gets a line every few seconds, so that a log
+** of a day is not longer than its metrics. */
 #include "cli/progress.h"
 #include "core/text.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
 #define TERMINAL_SECONDS 0.1
 #define PLAIN_SECONDS    5
 #define SMOOTH           0.1 /* weight of the newest step in the speed */
+#define LINE             200
+#define PARTS            5
 
 static double now(void) {
   struct timespec t;
@@ -21,8 +27,16 @@ static double now(void) {
 }
 
 void cli_progress_begin(cli_progress *p, int64_t steps, bool quiet) {
-  *p = (cli_progress){.quiet = quiet, .terminal = isatty(STDOUT_FILENO), .steps = steps, .shown_at = -1};
+  const char *term = getenv("TERM"), *no_color = getenv("NO_COLOR");
+  bool dumb = !term || strcmp(term, "dumb") == 0;
+  *p = (cli_progress){.quiet = quiet,
+                      .rewrites = !dumb && isatty(STDOUT_FILENO),
+                      .colors = !dumb && !(no_color && no_color[0]) && isatty(STDERR_FILENO),
+                      .steps = steps,
+                      .shown_at = -1};
 }
+
+/* ---- The parts of the line ---- */
 
 /* "3h04m", "12m05s", "42s" */
 static const char *duration(char *buf, size_t n, double seconds) {
@@ -47,40 +61,89 @@ static const char *rate(char *buf, size_t n, double x) {
   return buf;
 }
 
-static void show(cli_progress *p, const char *line) {
-  if (p->terminal)
-    printf("\r%s\033[K", line); /* and clear what an older, longer line left */
+/* What matters most comes first. */
+static void make_parts(const cli_progress *p, const lt_step_stats *s, char part[PARTS][48]) {
+  char buf[24];
+  double speed = p->speed > 0 ? p->speed : 1e-9;
+  snprintf(part[0], sizeof part[0], "step %lld/%lld", (long long)(s->step + 1), (long long)p->steps);
+  snprintf(part[1], sizeof part[1], "loss %.4f", lt_text_nan(s->loss));
+  snprintf(part[2], sizeof part[2], "%s tokens/s", rate(buf, sizeof buf, (double)s->tokens / speed));
+  snprintf(part[3], sizeof part[3], "%s", lt_text_size(buf, sizeof buf, (double)s->memory));
+  snprintf(part[4], sizeof part[4], "%s left", duration(buf, sizeof buf, speed * (double)(p->steps - s->step - 1)));
+}
+
+/* As many parts as fit in so many columns. */
+static void join(char part[PARTS][48], int columns, char line[LINE]) {
+  size_t n = 0;
+  for (int i = 0; i < PARTS; i++) {
+    size_t more = strlen(part[i]) + (i ? 2 : 0);
+    if (n + more > (size_t)columns && i) break;
+    n += (size_t)snprintf(line + n, LINE - n, "%s%s", i ? "  " : "", part[i]);
+  }
+  if (n > (size_t)columns) line[columns] = '\0';
+}
+
+/* ---- Writing it ---- */
+
+static int window_width(void) {
+  struct winsize w;
+  return ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col > 0 ? w.ws_col : 80;
+}
+
+/* To where the open line begins: a window that became narrower has broken it into several rows. */
+static void go_back(const cli_progress *p, int width, char *out, size_t n) {
+  int rows = (p->open - 1) / width;
+  if (rows > 0)
+    snprintf(out, n, "\033[%dA\r\033[J", rows);
   else
+    snprintf(out, n, "\r");
+}
+
+static void show(cli_progress *p, char part[PARTS][48]) {
+  char line[LINE], back[24];
+  if (!p->rewrites) {
+    join(part, LINE - 1, line);
     printf("%s\n", line);
+  } else {
+    int width = window_width();
+    join(part, width > 1 ? width - 1 : 1, line); /* the last column would start a new row */
+    go_back(p, width, back, sizeof back);
+    printf("%s%s\033[K", back, line); /* and clear what an older, longer line left */
+    p->open = (int)strlen(line);
+  }
   fflush(stdout);
-  p->open = p->terminal;
+}
+
+static void clear(cli_progress *p) {
+  char back[24];
+  if (!p->open) return;
+  go_back(p, window_width(), back, sizeof back);
+  printf("%s\033[K", back);
+  p->open = 0;
+}
+
+void cli_progress_end(cli_progress *p) {
+  if (p->open) printf("\n");
+  p->open = 0;
+  fflush(stdout);
 }
 
 void cli_progress_step(cli_progress *p, const lt_run_stats *s, bool always) {
   if (p->quiet) return;
   p->speed = p->speed > 0 ? p->speed + SMOOTH * (s->seconds - p->speed) : s->seconds;
   double t = now();
-  if (!always && p->shown_at >= 0 && t - p->shown_at < (p->terminal ? TERMINAL_SECONDS : PLAIN_SECONDS)) return;
+  if (!always && p->shown_at >= 0 && t - p->shown_at < (p->rewrites ? TERMINAL_SECONDS : PLAIN_SECONDS)) return;
   p->shown_at = t;
-  char line[200], left[24], speed[24], memory[24];
-  snprintf(line, sizeof line, "step %lld/%lld  loss %.4f  %s tokens/s  %s  %s left", (long long)(s->step + 1),
-           (long long)p->steps, lt_text_nan(s->loss), rate(speed, sizeof speed, (double)s->tokens / p->speed),
-           lt_text_size(memory, sizeof memory, (double)s->memory),
-           duration(left, sizeof left, p->speed * (double)(p->steps - s->step - 1)));
-  show(p, line);
-}
-
-void cli_progress_end(cli_progress *p) {
-  if (p->open) printf("\n");
-  p->open = false;
-  fflush(stdout);
+  char part[PARTS][48];
+  make_parts(p, s, part);
+  show(p, part);
+  if (always) cli_progress_end(p); /* the last one stays */
 }
 
 void cli_progress_say(cli_progress *p, const char *fmt, ...) {
   va_list args;
   if (p->quiet) return;
-  if (p->open) printf("\r\033[K");
-  p->open = false;
+  clear(p);
   va_start(args, fmt);
   vprintf(fmt, args);
   va_end(args);
@@ -95,6 +158,7 @@ void cli_progress_log(void *context, lt_log_level level, const char *message) {
     cli_progress_say(p, "%s", message);
     return;
   }
-  cli_progress_end(p);
-  fprintf(stderr, "warning: %s\n", message);
+  clear(p);
+  fflush(stdout);
+  fprintf(stderr, p->colors ? "\033[33mwarning:\033[0m %s\n" : "warning: %s\n", message);
 }

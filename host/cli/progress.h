@@ -5,9 +5,10 @@
 #include "core/log.h"
 
 typedef struct cli_progress {
-  bool quiet; /* another rank speaks */
-  bool terminal;
-  bool open;       /* the terminal's last line can still be written over */
+  bool quiet;      /* another rank speaks */
+  bool rewrites;   /* the standard output is a terminal that can write over its last line */
+  bool colors;     /* of warnings: the standard error is one, and nobody objects (NO_COLOR) */
+  int open;        /* letters of the line that can still be written over; 0: there is none */
   int64_t steps;   /* of the whole run */
   double speed;    /* seconds a step, smoothed; 0: not known */
   double shown_at; /* when the last line went out, -1 */

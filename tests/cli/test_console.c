@@ -91,6 +91,8 @@ static void test_completion(void) {
   if (!start(&p)) return;
   ask(&p, "lt.vers\t:sub(0, 0) == ''", "true");
   pty_send(&p, "local my_tensor = lt.tensor { 1, 2, 3 }\r");
+  pty_expect(&p, "\n", 20);
+  pty_expect(&p, "> ", 20);
   ask(&p, "my_t\t:su\t()", "6");
   pty_send(&p, "table.\t");
   pty_expect(&p, "concat", 20);
