@@ -127,6 +127,7 @@ const char *lt_kernel_name(lt_kernel k);
 /* Threads a CPU kernel will use, and a way to set it (OpenMP's); results depend on this number only through it. */
 /* Version and core type of the library that multiplies matrices where our own kernels do not. */
 const char *lt_cpu_library(void);
+const char *lt_cpu_library_core(void); /* the processor it takes this one for */
 
 int lt_cpu_threads(void);
 void lt_cpu_set_threads(int n);

@@ -89,6 +89,14 @@ static const char *const pages[CLI_COMMANDS] = {
         "\n"
         "examples:\n"
         "  ltrain-lua --verify-layout --ranks 2 recipes/small.lua width=32\n",
+    [CLI_DOCTOR] = "usage: ltrain-lua --doctor [--json]\n"
+                   "\n"
+                   "Looks at the processor, threads, libraries, MPI, memory and shared memory, and measures for some\n"
+                   "milliseconds. A line each: ok, note (works, could be better) or bad (does not work), with what to do.\n"
+                   "Exit status 1 if anything is bad.\n"
+                   "\n"
+                   "examples:\n"
+                   "  ltrain-lua --doctor\n",
     [CLI_CONSOLE] =
         "usage: ltrain-lua -i\n"
         "\n"

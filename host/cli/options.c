@@ -22,6 +22,7 @@ const cli_command_def cli_commands[CLI_COMMANDS] = {
     [CLI_STAGE] = {"--stage", "NAME", "print one stage of the compilation"},
     [CLI_VERIFY] = {"--verify-layout", NULL, "do losses, gradients and updates of all layouts of --ranks agree?"},
     [CLI_EVAL] = {"--eval", NULL, "loss and perplexity of a run's newest save, by position in the context"},
+    [CLI_DOCTOR] = {"--doctor", NULL, "what is installed here, and whether it works"},
     [CLI_CONSOLE] = {"-i", NULL, "a Lua console with `lt` at hand"},
     [CLI_SCRIPT] = {"--script", "FILE", "run ordinary Lua with `lt` at hand; what follows are its arguments"},
     [CLI_TEXT] = {"-e", "CODE", "run a piece of Lua and print what it returns"},

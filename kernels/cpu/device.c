@@ -159,6 +159,8 @@ const char *lt_kernel_name(lt_kernel k) { return (unsigned)k < LT_KERNEL_COUNT ?
 
 const char *lt_cpu_library(void) { return openblas_get_config(); }
 
+const char *lt_cpu_library_core(void) { return openblas_get_corename(); }
+
 int lt_cpu_threads(void) { return omp_get_max_threads(); }
 
 void lt_cpu_set_threads(int n) { omp_set_num_threads(n < 1 ? 1 : n); }
