@@ -78,6 +78,8 @@ lt_status cli_eval(cli_options *o, lt_error *e);
 /* --stage and --check: compile, print, train nothing. */
 lt_status cli_stage(cli_options *o, lt_error *e);
 lt_status cli_check(cli_options *o, lt_error *e);
+/* --explain: what the passes considered, and why they chose. */
+lt_status cli_explain(cli_options *o, lt_error *e);
 /* --doctor: LT_FAILED if something here does not work. */
 lt_status cli_doctor(cli_options *o, lt_error *e);
 /* -i: lines from the terminal, or the standard input, until they end. LT_FAILED if input that nobody types failed. */

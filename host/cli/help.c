@@ -26,7 +26,7 @@ static const char ending[] = "\n"
                              "  ltrain-lua recipes/small.lua width=256 --steps 500 --run runs/wide\n"
                              "  ltrain-lua recipes/small.lua width=256 --run runs/wide --resume\n"
                              "  mpirun -np 4 ltrain-lua recipes/small.lua --set layout.mesh.tp=2\n"
-                             "  ltrain-lua --check --ranks 4 recipes/small.lua\n"
+                             "  ltrain-lua --explain --ranks 4 recipes/small.lua\n"
                              "  ltrain-lua -e 'lt.tensor { 1, 2, 3 }'\n"
                              "\n"
                              "exit status:\n"
@@ -81,6 +81,16 @@ static const char *const pages[CLI_COMMANDS] = {
         "examples:\n"
         "  ltrain-lua --eval recipes/small.lua\n"
         "  ltrain-lua --eval recipes/small.lua --run runs/wide width=256 --json\n",
+    [CLI_EXPLAIN] =
+        "usage: ltrain-lua --explain [SCOPE] [--ranks N] [--rank R] RECIPE.lua [name=value ...]\n"
+        "\n"
+        "Why the plan is as it is: the micro-batch and what was tried beside it, memory by category, predicted\n"
+        "time by operation, every collective and who asked for it. With a scope: every placement there, with the\n"
+        "alternatives and what they would move. SCOPE is a pattern: `layer */attention`, `head`, an operation.\n"
+        "\n"
+        "examples:\n"
+        "  ltrain-lua --explain recipes/small.lua\n"
+        "  ltrain-lua --explain 'layer 0/*' --ranks 4 --set layout.mesh.tp=2 recipes/small.lua\n",
     [CLI_VERIFY] =
         "usage: ltrain-lua --verify-layout --ranks 2,3,4 RECIPE.lua [name=value ...]\n"
         "\n"
@@ -89,14 +99,15 @@ static const char *const pages[CLI_COMMANDS] = {
         "\n"
         "examples:\n"
         "  ltrain-lua --verify-layout --ranks 2 recipes/small.lua width=32\n",
-    [CLI_DOCTOR] = "usage: ltrain-lua --doctor [--json]\n"
-                   "\n"
-                   "Looks at the processor, threads, libraries, MPI, memory and shared memory, and measures for some\n"
-                   "milliseconds. A line each: ok, note (works, could be better) or bad (does not work), with what to do.\n"
-                   "Exit status 1 if anything is bad.\n"
-                   "\n"
-                   "examples:\n"
-                   "  ltrain-lua --doctor\n",
+    [CLI_DOCTOR] =
+        "usage: ltrain-lua --doctor [--json]\n"
+        "\n"
+        "Looks at the processor, threads, libraries, MPI, memory and shared memory, and measures for some\n"
+        "milliseconds. A line each: ok, note (works, could be better) or bad (does not work), with what to do.\n"
+        "Exit status 1 if anything is bad.\n"
+        "\n"
+        "examples:\n"
+        "  ltrain-lua --doctor\n",
     [CLI_CONSOLE] =
         "usage: ltrain-lua -i\n"
         "\n"

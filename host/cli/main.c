@@ -115,6 +115,7 @@ int main(int argc, char **argv) {
     case CLI_STAGE: status = run_recipe(cli_stage, &o); break;
     case CLI_CHECK: status = run_recipe(cli_check, &o); break;
     case CLI_EVAL: status = run_recipe(cli_eval, &o); break;
+    case CLI_EXPLAIN: status = run_recipe(cli_explain, &o); break;
     case CLI_VERIFY: status = run_recipe(cli_verify_layout, &o); break;
     default: break;
     }

@@ -20,6 +20,7 @@ const cli_command_def cli_commands[CLI_COMMANDS] = {
     [CLI_TRAIN] = {"train", NULL, "train what the recipe describes"},
     [CLI_CHECK] = {"--check", NULL, "read and compile the recipe, say what it needs, train nothing"},
     [CLI_STAGE] = {"--stage", "NAME", "print one stage of the compilation"},
+    [CLI_EXPLAIN] = {"--explain", NULL, "say why the plan is as it is: placements, collectives, memory, time"},
     [CLI_VERIFY] = {"--verify-layout", NULL, "do losses, gradients and updates of all layouts of --ranks agree?"},
     [CLI_EVAL] = {"--eval", NULL, "loss and perplexity of a run's newest save, by position in the context"},
     [CLI_DOCTOR] = {"--doctor", NULL, "what is installed here, and whether it works"},
@@ -54,7 +55,7 @@ static const option_def options[] = {
     {"--ranks", "N", RANKS, WITH_RECIPE | BIT(CLI_DIFF), FIELD(ranks), 1, 4096,
      "spread it over N ranks, walked in this process; under mpirun or srun the job says N"},
     {"--rank", "R", NUMBER, BIT(CLI_STAGE) | BIT(CLI_EXPLAIN), FIELD(rank), 0, 4095, "whose schedule is shown"},
-    {"--json", NULL, FLAG, BIT(CLI_STAGE) | BIT(CLI_DOCTOR) | BIT(CLI_EXPLAIN) | BIT(CLI_EVAL), FIELD(json), 0, 0,
+    {"--json", NULL, FLAG, BIT(CLI_STAGE) | BIT(CLI_DOCTOR) | BIT(CLI_EVAL), FIELD(json), 0, 0,
      "as one JSON value, for programs"},
 };
 #define OPTIONS ((int)(sizeof options / sizeof *options))

@@ -62,7 +62,7 @@ static const char *rate(char *buf, size_t n, double x) {
 }
 
 /* What matters most comes first. */
-static void make_parts(const cli_progress *p, const lt_step_stats *s, char part[PARTS][48]) {
+static void make_parts(const cli_progress *p, const lt_run_stats *s, char part[PARTS][48]) {
   char buf[24];
   double speed = p->speed > 0 ? p->speed : 1e-9;
   snprintf(part[0], sizeof part[0], "step %lld/%lld", (long long)(s->step + 1), (long long)p->steps);

@@ -1,6 +1,7 @@
 /* stage.c: --stage and --check: compile the recipe and show what became of it; nothing is trained or written.
 ** Neither looks at the data or needs the ranks it plans for: any world fits on a laptop. */
 #include "cli/cli.h"
+#include "cli/stage_json.h"
 #include "embed/plan.h"
 #include "script/policy.h"
 
@@ -9,12 +10,30 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* An array, with an object for every length of the recipe. */
+static lt_status print_json(const cli_options *o, lt_recipe *r, lt_text *out, lt_error *e) {
+  const lt_recipe_settings *s = lt_recipe_get(r);
+  const lt_recipe_plan plan = {.recipe = r, .ranks = o->ranks, .keep = -1};
+  lt_status st = LT_OK;
+  for (int32_t i = 0; st == LT_OK && i < s->n_length; i++) {
+    const lt_structure of = lt_recipe_structure(s, s->length[i].length);
+    lt_program *p = NULL;
+    st = lt_recipe_to(&plan, &of, o->stage, &p, e);
+    lt_text_add(out, i ? ",\n" : "[");
+    if (st == LT_OK) cli_stage_json(p, o->stage, o->rank, out);
+    lt_program_free(p);
+  }
+  lt_text_add(out, "]\n");
+  return st == LT_OK && out->failed ? lt_fail_memory(e, out->n, "the text of a stage") : st;
+}
+
 lt_status cli_stage(cli_options *o, lt_error *e) {
   lt_recipe *r = NULL;
   lt_text text = {0};
   if (o->rank >= o->ranks) return lt_fail(e, LT_USAGE, "--rank %d: ranks are 0 ... %d", o->rank, o->ranks - 1);
   lt_status st = cli_read_recipe(o, &r, e);
-  if (st == LT_OK) st = lt_recipe_stage(r, o->ranks, o->stage, o->rank, &text, e);
+  if (st == LT_OK && o->json) st = print_json(o, r, &text, e);
+  if (st == LT_OK && !o->json) st = lt_recipe_stage(r, o->ranks, o->stage, o->rank, &text, e);
   if (st == LT_OK && text.s) fputs(text.s, stdout);
   lt_text_free(&text);
   lt_recipe_free(r);

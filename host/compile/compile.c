@@ -1,6 +1,7 @@
 /* compile.c: the plan loop: micro-batches × what layers keep, until the peak of every rank fits the budget.
 ** Candidates are tried in a fixed order with fixed costs, so every rank of a world comes to the same plan. */
 #include "compile/checkpoint.h"
+#include "compile/reasons.h"
 #include "core/hash.h"
 
 #include <inttypes.h>
@@ -56,6 +57,7 @@ static lt_status make_graph(const attempt *a, lt_program *p, lt_error *e) {
   int64_t tokens = lt_plan_token_bound(&p->plan, -1, -1, 0);
   lt_status status = lt_graph_create(a->real, tokens, &p->graph, e);
   if (status) return status;
+  p->graph->reasons = a->o->reasons && a->o->reasons->places ? a->o->reasons : NULL;
   p->graph->longest = a->o->data.length;
   p->graph->tp = p->plan.mesh.size[LT_TP];
   if ((status = a->build(a->context, p->graph, e))) return status;
@@ -122,6 +124,9 @@ static lt_status try_plan(const attempt *a, const lt_mesh *m, int32_t units, con
     double t = lt_schedule_seconds(p->schedule[r]);
     if (t > p->plan.seconds) p->plan.seconds = t;
   }
+  const lt_candidate tried = {units, p->plan.layers_recomputed, p->plan.peak, p->plan.seconds,
+                              !a->o->budget || p->plan.peak <= a->o->budget};
+  if (!status && !a->plain) lt_reasons_candidate(a->o->reasons, &tried);
 done:
   if (status) {
     lt_program_free(p);
@@ -333,6 +338,25 @@ lt_status lt_compile(lt_dtype real, lt_build_fn build, void *context, const lt_p
   return LT_OK;
 }
 
+lt_status lt_compile_explained(lt_dtype real, lt_build_fn build, void *context, const lt_plan_options *o,
+                               lt_reasons *why, lt_program **out, lt_error *e) {
+  lt_plan_options asked = *o;
+  const attempt a = {real, build, context, &asked, VERIFY, false};
+  lt_program *p = NULL;
+  asked.reasons = why;
+  why->places = false;
+  *out = NULL;
+  lt_status status = lt_compile(real, build, context, &asked, -1, &p, e);
+  why->places = true; /* once more, of the plan that was taken alone */
+  if (!status) status = try_plan(&a, &p->plan.mesh, p->plan.units, p->option, out, e);
+  if (!status && why->failed) status = lt_fail_memory(e, sizeof *why, "the reasons of a plan");
+  lt_program_free(p);
+  if (!status) return LT_OK;
+  lt_program_free(*out);
+  *out = NULL;
+  return status;
+}
+
 static void print_stage(const lt_program *p, int stage, int32_t rank, lt_text *out) {
   char buf[24];
   switch (stage) {
@@ -375,22 +399,37 @@ static lt_status plan_to_stage(const attempt *a, const lt_mesh *m, lt_program **
   return status;
 }
 
+static lt_status find_stage(const char *stage, int *at, lt_error *e) {
+  for (*at = 0; stage_names[*at]; ++*at)
+    if (strcmp(stage_names[*at], stage) == 0) return LT_OK;
+  lt_fail(e, LT_USAGE, "no such stage: '%s'", stage);
+  lt_error_expected(e, "build, differentiate, place, checkpoint, lower, order, memory, transfers or verify");
+  return LT_USAGE;
+}
+
+lt_status lt_compile_to(lt_dtype real, lt_build_fn build, void *context, const lt_plan_options *o, const char *stage,
+                        lt_program **out, lt_error *e) {
+  attempt a = {real, build, context, o, 0, false};
+  lt_mesh m;
+  *out = NULL;
+  lt_status status = find_stage(stage, &a.stage, e);
+  if (!status) status = lt_mesh_create(&o->mesh, o->world, &m, e);
+  if (!status) status = plan_to_stage(&a, &m, out, e);
+  if (!status && a.stage == VERIFY) status = lt_pass_verify((*out)->schedule, m.world, e);
+  if (!status) return LT_OK;
+  lt_program_free(*out);
+  *out = NULL;
+  return status;
+}
+
 lt_status lt_compile_stage(lt_dtype real, lt_build_fn build, void *context, const lt_plan_options *o, const char *stage,
                            int32_t rank, lt_text *out, lt_error *e) {
   int at = 0;
-  while (stage_names[at] && strcmp(stage_names[at], stage)) at++;
-  if (!stage_names[at]) {
-    lt_fail(e, LT_USAGE, "no such stage: '%s'", stage);
-    lt_error_expected(e, "build, differentiate, place, checkpoint, lower, order, memory, transfers or verify");
-    return LT_USAGE;
-  }
-  if (rank < 0 || rank >= o->world) return lt_fail(e, LT_USAGE, "rank %d is not in a world of %d", rank, o->world);
-  attempt a = {real, build, context, o, at, false};
-  lt_mesh m;
   lt_program *p = NULL;
-  lt_status status = lt_mesh_create(&o->mesh, o->world, &m, e);
-  if (!status) status = plan_to_stage(&a, &m, &p, e);
-  if (!status && at == VERIFY) status = lt_pass_verify(p->schedule, m.world, e);
+  lt_status status = find_stage(stage, &at, e);
+  if (!status && (rank < 0 || rank >= o->world))
+    status = lt_fail(e, LT_USAGE, "rank %d is not in a world of %d", rank, o->world);
+  if (!status) status = lt_compile_to(real, build, context, o, stage, &p, e);
   if (!status) print_stage(p, at, rank, out);
   lt_program_free(p);
   return status;

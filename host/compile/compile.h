@@ -60,7 +60,8 @@ typedef struct lt_plan_options {
   int32_t shard; /* of the optimizer, over data axes: 1 moments, 2 and gradients, 3 and parameters; 0 nothing */
   bool backward; /* false: forward only, for evaluation */
   lt_data_bounds data;
-  lt_machine machine; /* each 0: the default */
+  lt_machine machine;         /* each 0: the default */
+  struct lt_reasons *reasons; /* where the passes write what they considered; NULL: nobody asks */
 } lt_plan_options;
 
 typedef struct lt_plan { /* the result of the plan loop, the same on all ranks */
@@ -113,12 +114,18 @@ typedef lt_status (*lt_build_fn)(void *context, lt_graph *g, lt_error *e);
  */
 lt_status lt_compile(lt_dtype real, lt_build_fn build, void *context, const lt_plan_options *o, int32_t keep,
                      lt_program **out, lt_error *e);
+/* The same, and why: what the plan loop tried, what the place pass considered for the plan it took. */
+lt_status lt_compile_explained(lt_dtype real, lt_build_fn build, void *context, const lt_plan_options *o,
+                               struct lt_reasons *why, lt_program **out, lt_error *e);
 void lt_program_free(lt_program *p);
 
 /* Print one stage by name: build, differentiate, place, checkpoint, lower, order, memory, transfers, verify.
 ** LT_USAGE with the list of names if there is no such stage. */
 lt_status lt_compile_stage(lt_dtype real, lt_build_fn build, void *context, const lt_plan_options *o, const char *stage,
                            int32_t rank, lt_text *out, lt_error *e);
+/* What is there after that stage; schedules only from `lower` on. */
+lt_status lt_compile_to(lt_dtype real, lt_build_fn build, void *context, const lt_plan_options *o, const char *stage,
+                        lt_program **out, lt_error *e);
 const char *const *lt_stage_names(void); /* NULL-terminated */
 
 /* Predicted seconds of a collective in which a rank moves `bytes` out and as many in. */

@@ -3,6 +3,8 @@
 ** is cut first and joined last; a flat range is cut from what all others leave. Made once, shared by all who need it. */
 #include "compile/place.h"
 
+#include "compile/reasons.h"
+
 #include "graph/attr.h"
 #include "graph/ops/table.h"
 
@@ -135,6 +137,8 @@ static lt_value emit_change(lt_placer *p, lt_value v, lt_place from, lt_place to
   for (int a = 0; a < LT_AXES; a++)
     if (axes & LT_MASK(a)) place.axis[a] = to;
   g->value.at[y].place = place;
+  const lt_move move = {y, from, to, p->node ? p->node->op->name : "", p->node ? p->node->scope : ""};
+  lt_reasons_move(g->reasons, &move);
   return y;
 }
 

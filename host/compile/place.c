@@ -5,6 +5,7 @@
 #include "compile/place.h"
 
 #include "compile/compile.h"
+#include "compile/reasons.h"
 #include "graph/ops/table.h"
 
 #include <stdlib.h>
@@ -83,6 +84,7 @@ static int place_node(lt_placer *p, lt_node *n) {
   lt_rule r = {0};
   lt_strategy trial = {0}, best = {0};
   int written = -1; /* input that is written as a shard of a replicated state */
+  p->node = n;
   lt_placement *want = calloc((size_t)(n->n_in ? n->n_in : 1), sizeof *want);
   if (!want || !rule_create(n, &r, &trial, &best)) {
     lt_graph_fail(g, "out of memory placing operation '%s'", n->op->name);
@@ -95,6 +97,7 @@ static int place_node(lt_placer *p, lt_node *n) {
   for (int a = 0; a < LT_AXES && !g->failed; a++) {
     if (p->m->size[a] == 1) continue;
     lt_rule_of(g, n, (lt_axis)a, &r);
+    int64_t ways = g->reasons ? g->reasons->way.n : 0;
     bool whole = !n->op->rule;
     for (int k = 0; whole && k < n->n_in; k++)
       whole = n->in[k] == LT_NONE || g->value.at[n->in[k]].place.axis[a].kind != LT_SHARDED;
@@ -102,6 +105,7 @@ static int place_node(lt_placer *p, lt_node *n) {
       fail_no_rule(g, n, (lt_axis)a);
       goto done;
     }
+    lt_reasons_choice(g->reasons, n, (lt_axis)a, &best, ways);
     for (int k = 0; k < n->n_in; k++) want[k].axis[a] = best.in[k];
     for (int k = 0; k < n->n_out; k++) g->value.at[n->out + k].place.axis[a] = best.out[k];
   }

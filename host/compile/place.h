@@ -22,6 +22,7 @@ typedef struct lt_placer {
   lt_graph *g;
   const lt_mesh *m;
   int32_t shard;         /* level of optimizer sharding, of parameters that have none of their own */
+  const lt_node *node;   /* being placed: who asks for conversions */
   unsigned char *placed; /* [values at the start] */
   int64_t n_placed;
   LT_VEC(lt_conversion) done;

@@ -3,6 +3,8 @@
 ** conversion, then to the earlier strategy. */
 #include "compile/place.h"
 
+#include "compile/reasons.h"
+
 #include <string.h>
 
 void lt_rule_of(const lt_graph *g, const lt_node *n, lt_axis a, lt_rule *r) {
@@ -114,7 +116,18 @@ static void price(const lt_placer *p, const lt_node *n, lt_axis a, lt_strategy *
   }
 }
 
-static void keep_best(lt_strategy *best, const lt_strategy *s, const lt_node *n) {
+/* Would a parameter that was declared cut be made whole? */
+static bool gathers_parameter(const lt_graph *g, const lt_node *n, lt_axis a, const lt_strategy *s) {
+  for (int k = 0; k < n->n_in; k++) {
+    const lt_value_info *v = n->in[k] == LT_NONE ? NULL : &g->value.at[n->in[k]];
+    if (!v || v->state == LT_NONE || g->state.at[v->state].role != LT_ROLE_PARAM) continue;
+    if (v->place.axis[a].kind == LT_SHARDED && !lt_place_equal(v->place.axis[a], s->in[k])) return true;
+  }
+  return false;
+}
+
+static void keep_best(const lt_placer *p, lt_strategy *best, const lt_strategy *s, const lt_node *n, lt_axis a) {
+  if (p->g->reasons) lt_reasons_way(p->g->reasons, n, s, gathers_parameter(p->g, n, a, s));
   if (s->cost >= best->cost) return;
   best->cost = s->cost;
   memcpy(best->in, s->in, sizeof *s->in * (size_t)n->n_in);
@@ -134,21 +147,21 @@ bool lt_strategy_choose(const lt_placer *p, const lt_node *n, lt_axis a, const l
   for (int l = 0; l < 32; l++) {
     if (!(labels >> l & 1) || !label_strategy(p, n, r, l, a, trial)) continue;
     price(p, n, a, trial);
-    keep_best(best, trial, n);
+    keep_best(p, best, trial, n, a);
   }
   for (int k = 0; k < n->n_in && r->linear != LT_LINEAR_NONE; k++) {
     if (n->in[k] == LT_NONE || !lt_is_placed(p, n->in[k]) || !(r->linear_in >> (k < 63 ? k : 63) & 1)) continue;
     if (!partial_strategy(p, n, r, a, k, trial)) continue;
     price(p, n, a, trial);
-    keep_best(best, trial, n);
+    keep_best(p, best, trial, n, a);
   }
   if (flat_strategy(p, n, a, trial)) {
     price(p, n, a, trial);
-    keep_best(best, trial, n);
+    keep_best(p, best, trial, n, a);
   }
   for (int k = 0; k < n->n_in; k++) trial->in[k] = lt_place_r();
   for (int k = 0; k < n->n_out; k++) trial->out[k] = lt_place_r();
   price(p, n, a, trial);
-  keep_best(best, trial, n);
+  keep_best(p, best, trial, n, a);
   return best->cost < LT_IMPOSSIBLE;
 }

@@ -111,6 +111,18 @@ lt_status lt_recipe_program(void *context, const lt_structure *of, lt_program **
   return st;
 }
 
+lt_status lt_recipe_explained(const lt_recipe_plan *plan, const lt_structure *of, struct lt_reasons *why,
+                              lt_program **out, lt_error *e) {
+  const lt_recipe_settings *s = lt_recipe_get(plan->recipe);
+  lt_plan_options o;
+  lt_recipe_build build = {plan->recipe, true};
+  lt_status st = ask(s, plan->ranks, of, false, &o, e);
+  o.budget = left_of(s->budget, plan->beside);
+  if (st == LT_OK) st = lt_compile_explained(s->real, lt_recipe_graph, &build, &o, why, out, e);
+  if (st != LT_OK) lt_recipe_place(plan->recipe, e);
+  return st;
+}
+
 lt_status lt_recipe_programs(lt_recipe_plan *plan, lt_programs **out, lt_error *e) {
   const lt_recipe_settings *s = lt_recipe_get(plan->recipe);
   const lt_program *p;
@@ -137,6 +149,17 @@ lt_status lt_recipe_evaluation(const lt_recipe_plan *plan, const lt_programs *be
   }
   const compilation c = {.budget = left_of(s->budget, taken + data)};
   return compile(plan, &of, &c, out, e);
+}
+
+lt_status lt_recipe_to(const lt_recipe_plan *plan, const lt_structure *of, const char *stage, lt_program **out,
+                       lt_error *e) {
+  const lt_recipe_settings *s = lt_recipe_get(plan->recipe);
+  lt_plan_options o;
+  lt_recipe_build build = {plan->recipe, true};
+  lt_status st = ask(s, plan->ranks, of, false, &o, e);
+  if (st == LT_OK) st = lt_compile_to(s->real, lt_recipe_graph, &build, &o, stage, out, e);
+  if (st != LT_OK) lt_recipe_place(plan->recipe, e);
+  return st;
 }
 
 static bool was_before(const lt_recipe_settings *s, int32_t i) {

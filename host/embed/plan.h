@@ -22,10 +22,16 @@ lt_status lt_recipe_reserve(lt_recipe_plan *plan, bool evaluates, lt_error *e);
 lt_status lt_recipe_program(void *context, const lt_structure *of, lt_program **out, lt_error *e);
 /* Those of all lengths of the recipe, in their order. `plan` is borrowed as long as they live. */
 lt_status lt_recipe_programs(lt_recipe_plan *plan, lt_programs **out, lt_error *e);
+/* The training program of a structure, and why it is as it is. */
+lt_status lt_recipe_explained(const lt_recipe_plan *plan, const lt_structure *of, struct lt_reasons *why,
+                              lt_program **out, lt_error *e);
 /* The program that evaluates, forward only, at its own length, in what these leave of the budget. */
 lt_status lt_recipe_evaluation(const lt_recipe_plan *plan, const lt_programs *beside, lt_program **out, lt_error *e);
 /* A stage of every length, with a line that says which where there are several. */
 lt_status lt_recipe_stage(lt_recipe *r, int32_t ranks, const char *stage, int32_t rank, lt_text *out, lt_error *e);
+/* The same as it is, of one length. */
+lt_status lt_recipe_to(const lt_recipe_plan *plan, const lt_structure *of, const char *stage, lt_program **out,
+                       lt_error *e);
 int64_t lt_graph_parameters(const lt_graph *g); /* elements of all of them, whole */
 
 /* ---- memory.c: what a run takes, by the kind of thing; of the rank that takes most. eval may be NULL ---- */

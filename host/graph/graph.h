@@ -117,7 +117,8 @@ typedef struct lt_graph {
   /* memory of attributes, inputs, interned strings */
   struct lt_graph_block *blocks;
   LT_VEC(const char *) strings;
-  lt_error error; /* the first failure */
+  struct lt_reasons *reasons; /* the place pass writes its own here; NULL: nobody asks */
+  lt_error error;             /* the first failure */
   bool failed;
 } lt_graph;
 
