@@ -24,6 +24,7 @@ static void ask(pty *p, const char *line, const char *answer) {
 
 /* At a prompt that was waited for. */
 static void say_goodbye(pty *p) {
+  usleep(100000);
   pty_send(p, "\004");
   CHECK_INT(pty_close(p, 20), 0);
   pty_free(p);
@@ -164,6 +165,7 @@ static void test_history(void) {
   if (!start(&p)) return;
   pty_send(&p, "\033[A\033[A\r"); /* twice up */
   pty_expect(&p, "\nremember\r\n> ", 20);
+  usleep(100000);
   pty_send(&p, "\022'mem\r"); /* search backwards; Return takes it */
   pty_expect(&p, "\nremember\r\n> ", 20);
   say_goodbye(&p);
