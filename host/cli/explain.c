@@ -261,7 +261,7 @@ static void print_moves(const lt_program *p, const lt_reasons *why, const char *
 /* ---- The command ---- */
 
 static lt_status explain(const cli_options *o, const lt_program *p, const lt_reasons *why, const lt_recipe_settings *s,
-                         lt_error *e) {
+                         int64_t budget, lt_error *e) {
   lt_text mesh = {0};
   lt_mesh_print(&p->plan.mesh, &mesh);
   printf("%lld tokens in %lld sequences of at most %lld, mesh %s\n", (long long)p->plan.data.tokens,
