@@ -116,7 +116,7 @@ lt_status lt_recipe_explained(const lt_recipe_plan *plan, const lt_structure *of
   const lt_recipe_settings *s = lt_recipe_get(plan->recipe);
   lt_plan_options o;
   lt_recipe_build build = {plan->recipe, true};
-  lt_status st = ask(s, plan->ranks, of, false, &o, e);
+  lt_status st = ask(plan->recipe, plan->ranks, of, false, &o, e);
   o.budget = left_of(s->budget, plan->beside);
   if (st == LT_OK) st = lt_compile_explained(s->real, lt_recipe_graph, &build, &o, why, out, e);
   if (st != LT_OK) lt_recipe_place(plan->recipe, e);
@@ -156,7 +156,8 @@ lt_status lt_recipe_to(const lt_recipe_plan *plan, const lt_structure *of, const
   const lt_recipe_settings *s = lt_recipe_get(plan->recipe);
   lt_plan_options o;
   lt_recipe_build build = {plan->recipe, true};
-  lt_status st = ask(s, plan->ranks, of, false, &o, e);
+  lt_status st = ask(plan->recipe, plan->ranks, of, false, &o, e);
+  o.budget = left_of(s->budget, plan->beside);
   if (st == LT_OK) st = lt_compile_to(s->real, lt_recipe_graph, &build, &o, stage, out, e);
   if (st != LT_OK) lt_recipe_place(plan->recipe, e);
   return st;
