@@ -5,10 +5,7 @@
 #include "embed/plan.h"
 #include "script/policy.h"
 
-#include "data/look_ahead.h"
-
 #include <stdio.h>
-#include <stdlib.h>
 
 /* An array, with an object for every length of the recipe. */
 static lt_status print_json(const cli_options *o, lt_recipe *r, lt_text *out, lt_error *e) {
@@ -89,15 +86,10 @@ static void print_programs(const lt_programs *all) {
 }
 
 static void print_text(const lt_recipe_settings *s) {
-  lt_length *length = calloc((size_t)s->n_length + 1, sizeof *length);
   char memory[24];
-  if (!length) return;
-  for (int32_t i = 0; i < s->n_length; i++) length[i] = (lt_length){s->length[i].step, s->length[i].length};
-  const lt_course course = {s->tokens, length, s->n_length};
-  int64_t bytes = lt_look_ahead_bytes(&course, s->look_ahead);
+  int64_t bytes = lt_recipe_data_bytes(s);
   printf("text        %d steps read ahead; %s (%lld B)\n", (int)s->look_ahead,
          lt_text_size(memory, sizeof memory, (double)bytes), (long long)bytes);
-  free(length);
 }
 
 /* What an evaluation needs beside the step's own memory, while it runs. */
@@ -124,7 +116,7 @@ lt_status cli_check(cli_options *o, lt_error *e) {
   if (st == LT_OK) st = lt_recipe_programs(&plan, &all, e);
   if (st == LT_OK && evaluates) st = lt_recipe_evaluation(&plan, all, &eval, e);
   if (st == LT_OK) st = lt_recipe_check_pure(r, e);
-  if (st == LT_OK) st = lt_recipe_memory(all, eval, s->budget, &memory, e);
+  if (st == LT_OK) st = lt_recipe_memory(s, all, eval, &memory, e);
   if (st == LT_OK) {
     printf("settings\n");
     put(&settings);

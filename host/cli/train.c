@@ -58,7 +58,9 @@ static lt_status show_plan(training *t, lt_error *e) {
   if (lt_world_rank(t->o->world) == 0) {
     lt_text_add(&text, "recipe  %s\n", t->o->recipe);
     st = lt_recipe_banner(lt_run_recipe(t->run), false, &text, e);
-    if (st == LT_OK) st = lt_recipe_memory_short(lt_run_programs(t->run), lt_run_evaluation(t->run), &text, e);
+    if (st == LT_OK)
+      st = lt_recipe_memory_short(lt_recipe_get(lt_run_recipe(t->run)), lt_run_programs(t->run),
+                                  lt_run_evaluation(t->run), &text, e);
   }
   if (st == LT_OK && text.n) cli_progress_say(&t->progress, "%.*s", (int)text.n - 1, text.s);
   lt_text_free(&text);

@@ -36,13 +36,6 @@ lt_status lt_step_table_create(int64_t tokens, int64_t sequences, lt_step_table 
   return LT_OK;
 }
 
-int64_t lt_step_table_bytes(int64_t tokens, int64_t sequences) {
-  const lt_step_table *t = NULL;
-  int64_t row = (int64_t)(sizeof *t->token + sizeof *t->label + sizeof *t->document + sizeof *t->position +
-                          sizeof *t->ordinal + sizeof *t->weight);
-  return (int64_t)sizeof *t + tokens * row + (sequences + 1) * (int64_t)sizeof *t->start;
-}
-
 void lt_step_table_free(lt_step_table *t) {
   if (!t) return;
   free(t->start);

@@ -27,7 +27,6 @@ typedef struct lt_step_table {
 /* Room for that much; the arrays are owned by the table and reused step after step. */
 lt_status lt_step_table_create(int64_t tokens, int64_t sequences, lt_step_table **out, lt_error *e);
 void lt_step_table_free(lt_step_table *t);
-int64_t lt_step_table_bytes(int64_t tokens, int64_t sequences); /* that such a table takes */
 /* Recompute ordinal and weight_sum after the other arrays were written; checks them. Fails with LT_DATA. */
 lt_status lt_step_table_finish(lt_step_table *t, lt_error *e);
 /* A hash of everything in it, compared between ranks. */

@@ -1,13 +1,19 @@
 /* memory.c: what a run will take, by the kind of thing, before anything of it is allocated.
-** The arena of training by its kinds, the step table beside it, and the arena evaluation has of its own. */
+** The arena of training by its kinds, the tables of the text beside it, and the arena evaluation has of its own. */
 #include "embed/plan.h"
 
-#include "data/step_table.h"
+#include "data/look_ahead.h"
 
 #include <stdio.h>
 #include <string.h>
 
-int64_t lt_plan_data_bytes(const lt_data_bounds *d) { return lt_step_table_bytes(d->tokens, d->sequences); }
+int64_t lt_recipe_data_bytes(const lt_recipe_settings *s) {
+  lt_length shortest = {0, s->length[0].length}; /* as many sequences as there ever are */
+  for (int32_t i = 1; i < s->n_length; i++)
+    if (s->length[i].length < shortest.length) shortest.length = s->length[i].length;
+  const lt_course course = {s->tokens, &shortest, 1};
+  return lt_look_ahead_bytes(&course, s->look_ahead);
+}
 
 enum { DATA = LT_MEMORY_KINDS, EVALUATION, KINDS };
 
@@ -17,26 +23,26 @@ typedef struct use { /* of one rank */
 } use;
 
 /* The largest arena of any rank and length, among those whose schedules are there. */
-static const lt_schedule *find_largest(const lt_programs *all, use *u) {
+static const lt_schedule *find_largest(const lt_programs *all) {
   const lt_schedule *most = NULL;
   for (int64_t i = 0; i < lt_programs_count(all); i++) {
     const lt_program *p = lt_programs_at(all, i);
-    int64_t data = lt_plan_data_bytes(&p->plan.data);
-    if (data > u->bytes[DATA]) u->bytes[DATA] = data;
     for (int32_t r = 0; r < p->plan.mesh.world; r++)
       if (p->schedule[r] && (!most || p->schedule[r]->arena_bytes > most->arena_bytes)) most = p->schedule[r];
   }
   return most;
 }
 
-static lt_status find_use(const lt_programs *train, const lt_program *eval, use *u, lt_error *e) {
+static lt_status find_use(const lt_recipe_settings *s, const lt_programs *train, const lt_program *eval, use *u,
+                          lt_error *e) {
   lt_memory_use arena;
   *u = (use){.rank = -1};
-  const lt_schedule *most = find_largest(train, u);
+  const lt_schedule *most = find_largest(train);
   if (!most) return lt_fail(e, LT_USAGE, "a program without schedules has no memory");
   lt_status st = lt_schedule_memory(most, &arena, e);
   memcpy(u->bytes, arena.bytes, sizeof arena.bytes);
   u->rank = most->rank;
+  u->bytes[DATA] = lt_recipe_data_bytes(s);
   if (eval && eval->schedule[most->rank]) u->bytes[EVALUATION] = eval->schedule[most->rank]->arena_bytes;
   for (int k = 0; k < KINDS; k++) u->total += u->bytes[k];
   return st;
@@ -46,27 +52,28 @@ static const char *name_of(int k) {
   return k == DATA ? "data" : k == EVALUATION ? "evaluation" : lt_memory_name((lt_memory_kind)k);
 }
 
-lt_status lt_recipe_memory(const lt_programs *train, const lt_program *eval, int64_t budget, lt_text *out,
+lt_status lt_recipe_memory(const lt_recipe_settings *s, const lt_programs *train, const lt_program *eval, lt_text *out,
                            lt_error *e) {
   use u;
   char size[24];
-  lt_status st = find_use(train, eval, &u, e);
+  lt_status st = find_use(s, train, eval, &u, e);
   if (st != LT_OK) return st;
   lt_text_add(out, "memory      planned, of rank %d\n", (int)u.rank);
   for (int k = 0; k < KINDS; k++)
     lt_text_add(out, "  %-14s%12s\n", name_of(k), lt_text_size(size, sizeof size, (double)u.bytes[k]));
   lt_text_add(out, "  %-14s%12s", "together", lt_text_size(size, sizeof size, (double)u.total));
-  if (budget) lt_text_add(out, " of %s", lt_text_size(size, sizeof size, (double)budget));
+  if (s->budget) lt_text_add(out, " of %s", lt_text_size(size, sizeof size, (double)s->budget));
   lt_text_add(out, "\n");
   return LT_OK;
 }
 
 #define COLUMNS 100
 
-lt_status lt_recipe_memory_short(const lt_programs *train, const lt_program *eval, lt_text *out, lt_error *e) {
+lt_status lt_recipe_memory_short(const lt_recipe_settings *s, const lt_programs *train, const lt_program *eval,
+                                 lt_text *out, lt_error *e) {
   use u;
   char size[24], word[64];
-  lt_status st = find_use(train, eval, &u, e);
+  lt_status st = find_use(s, train, eval, &u, e);
   if (st != LT_OK) return st;
   size_t line = out->n;
   lt_text_add(out, "memory  %s:", lt_text_size(size, sizeof size, (double)u.total));

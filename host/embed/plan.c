@@ -90,13 +90,10 @@ lt_status lt_recipe_reserve(lt_recipe_plan *plan, bool evaluates, lt_error *e) {
   const compilation least = {.least = true};
   const lt_structure of = lt_recipe_structure(s, s->eval_length);
   lt_program *p = NULL;
-  lt_plan_options o;
   if (!s->budget) return LT_OK;
-  lt_status st = ask(plan->recipe, plan->ranks, &of, true, &o, e);
-  plan->beside = st == LT_OK ? lt_plan_data_bytes(&o.data) : 0;
-  if (st != LT_OK) lt_recipe_place(plan->recipe, e);
-  if (st != LT_OK || !evaluates) return st;
-  st = compile(plan, &of, &least, &p, e);
+  plan->beside = lt_recipe_data_bytes(s);
+  if (!evaluates) return LT_OK;
+  lt_status st = compile(plan, &of, &least, &p, e);
   if (st == LT_OK) plan->beside += p->plan.peak;
   lt_program_free(p);
   return st;
@@ -140,14 +137,12 @@ lt_status lt_recipe_programs(lt_recipe_plan *plan, lt_programs **out, lt_error *
 lt_status lt_recipe_evaluation(const lt_recipe_plan *plan, const lt_programs *beside, lt_program **out, lt_error *e) {
   const lt_recipe_settings *s = lt_recipe_get(plan->recipe);
   const lt_structure of = lt_recipe_structure(s, s->eval_length);
-  int64_t taken = 0, data = 0;
+  int64_t taken = 0;
   for (int64_t i = 0; i < lt_programs_count(beside); i++) {
     const lt_plan *p = &lt_programs_at(beside, i)->plan;
-    int64_t table = lt_plan_data_bytes(&p->data);
     if (p->peak > taken) taken = p->peak;
-    if (table > data) data = table;
   }
-  const compilation c = {.budget = left_of(s->budget, taken + data)};
+  const compilation c = {.budget = left_of(s->budget, taken + lt_recipe_data_bytes(s))};
   return compile(plan, &of, &c, out, e);
 }
 

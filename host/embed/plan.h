@@ -37,8 +37,10 @@ int64_t lt_graph_parameters(const lt_graph *g); /* elements of all of them, whol
 /* ---- memory.c: what a run takes, by the kind of thing; of the rank that takes most. eval may be NULL ---- */
 
 /* A table; and in two or three lines, without what is nothing. Of the program that takes most. */
-lt_status lt_recipe_memory(const lt_programs *train, const lt_program *eval, int64_t budget, lt_text *out, lt_error *e);
-lt_status lt_recipe_memory_short(const lt_programs *train, const lt_program *eval, lt_text *out, lt_error *e);
-int64_t lt_plan_data_bytes(const lt_data_bounds *d); /* of the step table, beside the arena */
+lt_status lt_recipe_memory(const lt_recipe_settings *s, const lt_programs *train, const lt_program *eval, lt_text *out,
+                           lt_error *e);
+lt_status lt_recipe_memory_short(const lt_recipe_settings *s, const lt_programs *train, const lt_program *eval,
+                                 lt_text *out, lt_error *e);
+int64_t lt_recipe_data_bytes(const lt_recipe_settings *s); /* of the tables of the text, beside the arena */
 
 #endif
