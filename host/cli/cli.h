@@ -75,6 +75,8 @@ void cli_print_options_of(cli_command c, lt_text *out);
 lt_status cli_train(cli_options *o, lt_error *e);
 /* --eval: the newest whole save of a run, measured on held-out text; on all ranks. */
 lt_status cli_eval(cli_options *o, lt_error *e);
+/* --sweep: trains once a point. The status of the failed ones, LT_FAILED if they differ; LT_INTERRUPTED as training. */
+lt_status cli_sweep(cli_options *o, lt_error *e);
 /* --stage and --check: compile, print, train nothing. */
 lt_status cli_stage(cli_options *o, lt_error *e);
 lt_status cli_check(cli_options *o, lt_error *e);

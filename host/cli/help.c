@@ -81,6 +81,19 @@ static const char *const pages[CLI_COMMANDS] = {
         "examples:\n"
         "  ltrain-lua --eval recipes/small.lua\n"
         "  ltrain-lua --eval recipes/small.lua --run runs/wide width=256 --json\n",
+    [CLI_SWEEP] =
+        "usage: ltrain-lua --sweep K=A,B,C [--sweep ...] [--run DIR] [--resume] RECIPE.lua [name=value ...]\n"
+        "\n"
+        "Trains once for every value, one after another, each in a folder of its own: DIR/K=A. K is an argument of\n"
+        "the recipe; with a dot in it, or where there is no such argument, a setting as --set takes. Several --sweep\n"
+        "make every combination. At the end a table: loss of the last step, last held-out loss, tokens a second (of\n"
+        "the median step), memory; DIR/sweep.jsonl has a line a point. A point that fails is said, the others go on;\n"
+        "the exit status is theirs who failed, 1 if they differ. SIGINT saves and ends with 130; --resume goes on\n"
+        "with what is not finished. Under mpirun all ranks train each point.\n"
+        "\n"
+        "examples:\n"
+        "  ltrain-lua --sweep width=64,128 --steps 20 --run runs/widths recipes/small.lua\n"
+        "  ltrain-lua --sweep width=64,128 --sweep optim.lr.peak=1e-3,3e-3 --steps 20 recipes/small.lua\n",
     [CLI_EXPLAIN] =
         "usage: ltrain-lua --explain [SCOPE] [--ranks N] [--rank R] RECIPE.lua [name=value ...]\n"
         "\n"

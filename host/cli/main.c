@@ -42,12 +42,14 @@ static int run_text(const cli_options *o) {
   return st;
 }
 
+static bool is_joint(cli_command c) { return c == CLI_TRAIN || c == CLI_EVAL || c == CLI_SWEEP; }
+
 /* Of many ranks one is enough to look at a recipe; all train and evaluate. */
 static int run_recipe(lt_status (*command)(cli_options *, lt_error *), cli_options *o) {
   lt_error e = {0};
   lt_status st = lt_comm_launched() && !o->world ? cli_world_open(o, &e) : LT_OK;
   if (o->ranks <= 0) o->ranks = 1;
-  if (st == LT_OK && (o->command == CLI_TRAIN || o->command == CLI_EVAL || lt_world_rank(o->world) == 0))
+  if (st == LT_OK && (is_joint(o->command) || lt_world_rank(o->world) == 0))
     st = command(o, &e);
   if (st != LT_OK) cli_world_report(o, &e);
   return st;
@@ -115,6 +117,7 @@ int main(int argc, char **argv) {
     case CLI_STAGE: status = run_recipe(cli_stage, &o); break;
     case CLI_CHECK: status = run_recipe(cli_check, &o); break;
     case CLI_EVAL: status = run_recipe(cli_eval, &o); break;
+    case CLI_SWEEP: status = run_recipe(cli_sweep, &o); break;
     case CLI_EXPLAIN: status = run_recipe(cli_explain, &o); break;
     case CLI_VERIFY: status = run_recipe(cli_verify_layout, &o); break;
     default: break;

@@ -23,6 +23,7 @@ const cli_command_def cli_commands[CLI_COMMANDS] = {
     [CLI_EXPLAIN] = {"--explain", NULL, "say why the plan is as it is: placements, collectives, memory, time"},
     [CLI_VERIFY] = {"--verify-layout", NULL, "do losses, gradients and updates of all layouts of --ranks agree?"},
     [CLI_EVAL] = {"--eval", NULL, "loss and perplexity of a run's newest save, by position in the context"},
+    [CLI_SWEEP] = {"--sweep", "K=A,B,C", "train once for every value of an argument or a setting; several: all pairs"},
     [CLI_DOCTOR] = {"--doctor", NULL, "what is installed here, and whether it works"},
     [CLI_CONSOLE] = {"-i", NULL, "a Lua console with `lt` at hand"},
     [CLI_SCRIPT] = {"--script", "FILE", "run ordinary Lua with `lt` at hand; what follows are its arguments"},

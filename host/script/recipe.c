@@ -366,3 +366,28 @@ lt_status lt_recipe_banner(const lt_recipe *r, bool all, lt_text *out, lt_error 
   print_call c = {"banner", all, out};
   return print(r, &c, e);
 }
+
+/* ---- Its arguments ---- */
+
+typedef struct argument_call {
+  const char *name;
+  bool there;
+} argument_call;
+
+static int ask_argument(lua_State *L) {
+  argument_call *c = lua_touserdata(L, 1);
+  lt_recipe_push(L, "has_argument");
+  lua_pushstring(L, c->name);
+  lua_call(L, 1, 1);
+  c->there = lua_toboolean(L, -1);
+  return 0;
+}
+
+bool lt_recipe_has_argument(lt_recipe *r, const char *name) {
+  argument_call c = {name, false};
+  lt_error none = {0};
+  lt_script_watch(r->script, "the arguments", LT_SECONDS_POLICY);
+  bool asked = lt_lua_protect(r->script, ask_argument, &c, &none) == LT_OK;
+  lt_script_unwatch(r->script);
+  return asked && c.there;
+}

@@ -77,6 +77,9 @@ function arguments.faults()
   return out
 end
 
+-- Has the recipe declared it?
+function arguments.has(name) return declared[name] ~= nil end
+
 -- { { name, value, meaning, given }, … } in the order of declaration.
 function arguments.list()
   local out = {}

@@ -101,6 +101,8 @@ end
 
 -- ---- Showing ----
 
+function load.has_argument(name) return arguments.has(name) end
+
 -- "key = value" a line: what ranks compare and the folder of the run keeps.
 function load.settings_text() return banner.plain(settings) end
 
