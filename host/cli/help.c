@@ -18,25 +18,26 @@ static const char usage[] = "usage: ltrain-lua [COMMAND] [options] RECIPE.lua [n
                             "\n"
                             "commands:\n";
 
-static const char ending[] = "\n"
-                             "An option's value may follow = instead: --steps=100. After -- there are no options.\n"
-                             "\n"
-                             "examples:\n"
-                             "  ltrain-lua recipes/small.lua\n"
-                             "  ltrain-lua recipes/small.lua width=256 --steps 500 --run runs/wide\n"
-                             "  ltrain-lua recipes/small.lua width=256 --run runs/wide --resume\n"
-                             "  mpirun -np 4 ltrain-lua recipes/small.lua --set layout.mesh.tp=2\n"
-                             "  ltrain-lua --explain --ranks 4 recipes/small.lua\n"
-                             "  ltrain-lua -e 'lt.tensor { 1, 2, 3 }'\n"
-                             "\n"
-                             "exit status:\n"
-                             "    0  ok\n"
-                             "    1  failed while running\n"
-                             "    2  the command line\n"
-                             "    3  the recipe\n"
-                             "    4  data, or a save\n"
-                             "    5  a peer, or communication\n"
-                             "  130  interrupted, after a save\n";
+static const char ending[] =
+    "\n"
+    "An option's value may follow = instead: --steps=100. After -- there are no options.\n"
+    "\n"
+    "examples:\n"
+    "  ltrain-lua recipes/small.lua\n"
+    "  ltrain-lua recipes/small.lua width=256 --steps 500 --run runs/wide\n"
+    "  ltrain-lua recipes/small.lua width=256 --run runs/wide --resume\n"
+    "  mpirun -np 4 ltrain-lua recipes/small.lua --set layout.mesh.tp=2 --set layout.mesh.dp=auto\n"
+    "  ltrain-lua --explain --ranks 4 recipes/small.lua\n"
+    "  ltrain-lua -e 'lt.tensor { 1, 2, 3 }'\n"
+    "\n"
+    "exit status:\n"
+    "    0  ok\n"
+    "    1  failed while running\n"
+    "    2  the command line\n"
+    "    3  the recipe\n"
+    "    4  data, or a save\n"
+    "    5  a peer, or communication\n"
+    "  130  interrupted, after a save\n";
 
 /* What a command's own page says beyond its line. */
 static const char *const pages[CLI_COMMANDS] = {
@@ -51,7 +52,7 @@ static const char *const pages[CLI_COMMANDS] = {
         "examples:\n"
         "  ltrain-lua recipes/small.lua\n"
         "  ltrain-lua recipes/small.lua width=256 --steps 500 --run runs/wide\n"
-        "  mpirun -np 4 ltrain-lua recipes/small.lua --set layout.mesh.tp=2\n",
+        "  mpirun -np 4 ltrain-lua recipes/small.lua --set layout.mesh.tp=2 --set layout.mesh.dp=auto\n",
     [CLI_CHECK] = "usage: ltrain-lua --check [--ranks N] RECIPE.lua [name=value ...]\n"
                   "\n"
                   "Every effective setting, parameters, what each rank holds, sends and receives, the predicted time.\n"
@@ -103,7 +104,8 @@ static const char *const pages[CLI_COMMANDS] = {
         "\n"
         "examples:\n"
         "  ltrain-lua --explain recipes/small.lua\n"
-        "  ltrain-lua --explain 'layer 0/*' --ranks 4 --set layout.mesh.tp=2 recipes/small.lua\n",
+        "  ltrain-lua --explain 'layer 0/*' --ranks 4 --set layout.mesh.tp=2 --set layout.mesh.dp=auto "
+        "recipes/small.lua\n",
     [CLI_VERIFY] =
         "usage: ltrain-lua --verify-layout --ranks 2,3,4 RECIPE.lua [name=value ...]\n"
         "\n"
