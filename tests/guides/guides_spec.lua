@@ -123,12 +123,12 @@ local function shorten(text)
   text = text:gsub("%-%-ranks 2,3,4", "--ranks 2,3")
   text = text:gsub("%-np %d+", "-q --oversubscribe --bind-to none -np 2")
   local narrow = text:find "small%.lua" or text:find " recipe%.lua"
-  text = text:gsub(" width=%d+", "")
-  if narrow then text = text .. " width=32" end
-  if text:find "%-%-generate" then return text end
+  text = (text .. " "):gsub(" width=%d+ ", " "):gsub(" $", "")
+  if narrow and not text:find "width=" then text = text .. " width=32" end
   if text:find "%-%-eval" then return text .. " --set train.eval_tokens=512" end
-  if text:find " %-%-[csvxdg]" and not text:find " %-%-set" then return text end -- a command other than training
-  if text:find " %-%-explain" or text:find " %-%-stage" or text:find " %-%-check" then return text end
+  for _, name in ipairs { "check", "stage", "explain", "verify", "script", "diff", "generate" } do
+    if text:find("--" .. name, 1, true) then return text end
+  end
   text = text:gsub("%-%-steps %d+", "")
   return text .. (text:find "%-%-resume" and " --steps 3" or " --steps 2") ..
     " --set train.tokens=512 --set train.eval_tokens=512"
