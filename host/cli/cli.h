@@ -53,11 +53,13 @@ typedef struct cli_options {
   bool resume;
   const char **arg; /* [n_arg] name=value pairs of the recipe, or the arguments of a script; owned */
   int n_arg;
+  int n_arg_first;  /* of --diff: those of the first recipe, said before the second */
   const char **set; /* [n_set] a.b=c; owned */
   int n_set;
   const char **sweep; /* [n_sweep] name=value,value; owned */
   int n_sweep;
   lt_world *world; /* the job's ranks, of which this process is one; NULL: it is alone */
+  bool differs;    /* what --diff found */
   bool met;        /* all ranks hold the same error: rank 0 speaks for them */
 } cli_options;
 
@@ -77,6 +79,8 @@ lt_status cli_train(cli_options *o, lt_error *e);
 lt_status cli_eval(cli_options *o, lt_error *e);
 /* --sweep: trains once a point. The status of the failed ones, LT_FAILED if they differ; LT_INTERRUPTED as training. */
 lt_status cli_sweep(cli_options *o, lt_error *e);
+/* --diff: says what differs, and whether anything does in o->differs. */
+lt_status cli_diff(cli_options *o, lt_error *e);
 /* --stage and --check: compile, print, train nothing. */
 lt_status cli_stage(cli_options *o, lt_error *e);
 lt_status cli_check(cli_options *o, lt_error *e);

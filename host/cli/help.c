@@ -95,6 +95,18 @@ static const char *const pages[CLI_COMMANDS] = {
         "examples:\n"
         "  ltrain-lua --sweep width=64,128 --steps 20 --run runs/widths recipes/small.lua\n"
         "  ltrain-lua --sweep width=64,128 --sweep optim.lr.peak=1e-3,3e-3 --steps 20 recipes/small.lua\n",
+    [CLI_DIFF] =
+        "usage: ltrain-lua --diff RECIPE.lua [name=value ...] RECIPE.lua [name=value ...]\n"
+        "       ltrain-lua --diff RUN RUN\n"
+        "\n"
+        "Of two recipes: the settings that differ and where they come from, operations by scope, parameters, the\n"
+        "plan on --ranks N. An argument belongs to the recipe before it, --set to both. Of the folders of two runs:\n"
+        "settings, losses by step from the first that differs in any bit, held-out losses, speed, memory.\n"
+        "Exit status 0 if nothing differs (speed does not count), 1 if something does.\n"
+        "\n"
+        "examples:\n"
+        "  ltrain-lua --diff recipes/small.lua recipes/small.lua\n"
+        "  ltrain-lua --diff runs/widths/width=64 runs/widths/width=64\n",
     [CLI_EXPLAIN] =
         "usage: ltrain-lua --explain [SCOPE] [--ranks N] [--rank R] RECIPE.lua [name=value ...]\n"
         "\n"

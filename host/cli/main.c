@@ -49,8 +49,7 @@ static int run_recipe(lt_status (*command)(cli_options *, lt_error *), cli_optio
   lt_error e = {0};
   lt_status st = lt_comm_launched() && !o->world ? cli_world_open(o, &e) : LT_OK;
   if (o->ranks <= 0) o->ranks = 1;
-  if (st == LT_OK && (is_joint(o->command) || lt_world_rank(o->world) == 0))
-    st = command(o, &e);
+  if (st == LT_OK && (is_joint(o->command) || lt_world_rank(o->world) == 0)) st = command(o, &e);
   if (st != LT_OK) cli_world_report(o, &e);
   return st;
 }
@@ -118,6 +117,10 @@ int main(int argc, char **argv) {
     case CLI_CHECK: status = run_recipe(cli_check, &o); break;
     case CLI_EVAL: status = run_recipe(cli_eval, &o); break;
     case CLI_SWEEP: status = run_recipe(cli_sweep, &o); break;
+    case CLI_DIFF:
+      status = run_recipe(cli_diff, &o);
+      if (status == LT_OK && o.differs) status = LT_FAILED;
+      break;
     case CLI_EXPLAIN: status = run_recipe(cli_explain, &o); break;
     case CLI_VERIFY: status = run_recipe(cli_verify_layout, &o); break;
     default: break;

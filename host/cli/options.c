@@ -24,6 +24,7 @@ const cli_command_def cli_commands[CLI_COMMANDS] = {
     [CLI_VERIFY] = {"--verify-layout", NULL, "do losses, gradients and updates of all layouts of --ranks agree?"},
     [CLI_EVAL] = {"--eval", NULL, "loss and perplexity of a run's newest save, by position in the context"},
     [CLI_SWEEP] = {"--sweep", "K=A,B,C", "train once for every value of an argument or a setting; several: all pairs"},
+    [CLI_DIFF] = {"--diff", NULL, "two recipes, or the folders of two runs: what is not the same in them"},
     [CLI_DOCTOR] = {"--doctor", NULL, "what is installed here, and whether it works"},
     [CLI_CONSOLE] = {"-i", NULL, "a Lua console with `lt` at hand"},
     [CLI_SCRIPT] = {"--script", "FILE", "run ordinary Lua with `lt` at hand; what follows are its arguments"},
@@ -274,10 +275,12 @@ static bool is_recipe(const char *w) {
 static lt_status read_word(reader *r, const char *w) {
   cli_options *o = r->o;
   bool two = o->command == CLI_DIFF || o->command == CLI_EXPLAIN;
-  if (strchr(w, '=')) return append(&o->arg, &o->n_arg, w, r->e);
+  size_t name = strcspn(w, "=/"); /* runs/k=1 is a folder */
+  if (w[name] == '=') return append(&o->arg, &o->n_arg, w, r->e);
   if (!o->recipe) {
     o->recipe = w;
   } else if (!o->other) {
+    o->n_arg_first = o->n_arg;
     o->other = w; /* of --diff, which may come later; else refused at the end */
   } else if (two) {
     return lt_fail(r->e, LT_USAGE, "%s takes two words at most: %s, %s and %s", cli_commands[o->command].name,

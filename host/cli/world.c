@@ -46,7 +46,8 @@ lt_status cli_world_open(cli_options *o, lt_error *e) {
     lt_comm_free(comm);
     return st;
   }
-  if (o->ranks > 0 && o->ranks != comm->world && (o->command == CLI_TRAIN || o->command == CLI_EVAL || o->command == CLI_SWEEP)) {
+  if (o->ranks > 0 && o->ranks != comm->world &&
+      (o->command == CLI_TRAIN || o->command == CLI_EVAL || o->command == CLI_SWEEP)) {
     lt_fail(e, LT_USAGE, "--ranks %d in a job of %d ranks", (int)o->ranks, (int)comm->world);
     lt_error_hint(e, "under mpirun or srun the job says how many ranks there are");
     return LT_USAGE;

@@ -367,6 +367,11 @@ lt_status lt_recipe_banner(const lt_recipe *r, bool all, lt_text *out, lt_error 
   return print(r, &c, e);
 }
 
+lt_status lt_recipe_rows(const lt_recipe *r, lt_text *out, lt_error *e) {
+  print_call c = {"rows", true, out};
+  return print(r, &c, e);
+}
+
 /* ---- Its arguments ---- */
 
 typedef struct argument_call {

@@ -65,6 +65,8 @@ lt_status lt_recipe_print(const lt_recipe *r, lt_text *out, lt_error *e);
 /* The same for people: a table with where each comes from; `all`, or those that are not defaults. */
 lt_status lt_recipe_banner(const lt_recipe *r, bool all, lt_text *out, lt_error *e);
 
+/* The same for programs: key, value and origin of all of them, parted by tabs, a line each. */
+lt_status lt_recipe_rows(const lt_recipe *r, lt_text *out, lt_error *e);
 /* Does it declare an argument of this name? */
 bool lt_recipe_has_argument(lt_recipe *r, const char *name);
 

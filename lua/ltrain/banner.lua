@@ -65,6 +65,16 @@ function banner.plain(settings)
   return table.concat(out)
 end
 
+-- "key<tab>value<tab>origin" a line.
+function banner.rows(settings, origin)
+  local out = {}
+  for i, row in ipairs(rows_of(settings)) do
+    local value = row.value:gsub("\\\n", "\\n"):gsub("\t", "\\t")
+    out[i] = row.key .. "\t" .. value .. "\t" .. (origin:of(row.key)) .. "\n"
+  end
+  return table.concat(out)
+end
+
 local function columns(rows, out)
   local key, value = 0, 0
   for _, row in ipairs(rows) do

@@ -101,6 +101,9 @@ end
 
 -- ---- Showing ----
 
+-- All of them with their origins, for programs.
+function load.rows() return banner.rows(settings, from) end
+
 function load.has_argument(name) return arguments.has(name) end
 
 -- "key = value" a line: what ranks compare and the folder of the run keeps.
