@@ -23,6 +23,7 @@
 #include "kernels/op/reduce.h"
 #include "kernels/op/rope.h"
 #include "kernels/op/route.h"
+#include "kernels/op/slots.h"
 #include "kernels/op/softmax.h"
 
 /* Every kernel, one line each: X(name) has the argument struct lt_<name>_args. */
@@ -67,6 +68,7 @@
   X(sort_stable)                                                                                                       \
   X(gather_rows)                                                                                                       \
   X(scatter_rows)                                                                                                      \
+  X(write_rows)                                                                                                        \
   X(sumsq)                                                                                                             \
   X(clip_scale)                                                                                                        \
   X(adamw)
@@ -91,7 +93,8 @@
   X(softcap_backward)                                                                                                  \
   X(dropout)                                                                                                           \
   X(label_logits)                                                                                                      \
-  X(label_logits_backward)
+  X(label_logits_backward)                                                                                             \
+  X(write_rows)
 
 typedef enum lt_kernel {
 #define LT_KERNEL_ENUM(name) LT_KERNEL_##name,

@@ -2,7 +2,8 @@
 ** Every operation says how its operands lie (`narrow` in graph/op.h); the pass gives every value its type, in order of
 ** execution, and casts what is read as the other type: once, where it is read first; parameters once a step, before the
 ** units. What is partial is float32 (a sum over ranks rounds once, at its end), and so is every state: parameters,
-** moments, sums of gradients. Micikevicius et al. 2018, "Mixed precision training", section 3.1.
+** moments, sums of gradients; but a buffer that is written and read as bf16 alone. Micikevicius et al. 2018, "Mixed
+** precision training", section 3.1.
 ** The residual stream is float32: embedding, sums and norms keep it so; what enters a product is bf16. */
 #include "compile/compile.h"
 #include "graph/attr.h"
@@ -63,6 +64,13 @@ static bool is_parameter(const lt_graph *g, lt_value v) {
 
 static bool is_wide(const lt_graph *g, lt_value v) { return g->value.at[v].dtype == LT_F32; }
 
+/* Does it write a state that is float32? */
+static bool writes_wide(const lt_graph *g, const lt_node *n) {
+  for (int k = 0; n->op->alias && k < n->n_out; k++)
+    if (g->value.at[n->out + k].state != LT_NONE && is_wide(g, n->out + k)) return true;
+  return false;
+}
+
 /* May its operands be narrow at all? What would round a sum that ranks still have to form runs in float32. */
 static bool may_narrow(const lt_graph *g, const lt_node *n) {
   if (!n->op->narrow) return false;
@@ -113,6 +121,22 @@ static bool alike_narrow(const caster *c, const lt_node *n) {
   return any && !wide;
 }
 
+/* A buffer that is written in place (keys and values that are kept for later steps) lies as its readers and writers want
+** it, if that is bf16 for all of them. */
+static void narrow_buffers(caster *c) {
+  lt_graph *g = c->g;
+  for (int64_t i = 0; i < g->state.n; i++) {
+    lt_state *s = &g->state.at[i];
+    bool narrow = s->role == LT_ROLE_BUFFER && s->dtype == LT_F32 && s->first != s->last;
+    for (int64_t v = 0; v < c->n_value && narrow; v++)
+      narrow = g->value.at[v].state != i || !(c->asked[v] & ASKED_WIDE);
+    if (!narrow) continue;
+    s->dtype = LT_BF16;
+    for (int64_t v = 0; v < c->n_value; v++)
+      if (g->value.at[v].state == i) g->value.at[v].dtype = LT_BF16;
+  }
+}
+
 /* ---- Casts ---- */
 
 static lt_value emit_cast(lt_graph *g, lt_value v, lt_dtype to) {
@@ -157,7 +181,7 @@ static bool narrows_out(const caster *c, const lt_node *n, int k, bool may, bool
 
 static void type_node(caster *c, lt_node *n) {
   lt_graph *g = c->g;
-  const bool may = may_narrow(g, n), alike = may && alike_narrow(c, n);
+  const bool may = may_narrow(g, n) && !writes_wide(g, n), alike = may && alike_narrow(c, n);
   bool any = false;
   for (int k = 0; k < n->n_in && !g->failed; k++) {
     if (!reads(g, n, k)) continue;
@@ -227,6 +251,7 @@ lt_status lt_pass_precision(lt_graph *g, lt_error *e) {
   }
   for (int64_t v = 0; v < c.n_value; v++) c.cast[v] = LT_NONE;
   ask(&c);
+  narrow_buffers(&c);
   status = rewrite(&c, e);
   if (status) goto done;
   read = calloc((size_t)g->value.n, 1);

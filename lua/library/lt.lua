@@ -638,6 +638,13 @@ function lt.op.gather_rows(x, index, attributes) end
 ---@return lt.value ...
 function lt.op.scatter_rows(x, index, like, attributes) end
 
+---buffer with buffer[row[i]] = x[i] in order of i, in place: buffer [rows, width] a state, x [n, width], row i32 [n] (one that the buffer does not have: dropped)
+---@param buffer lt.value
+---@param x lt.value
+---@param row lt.value
+---@return lt.value ...
+function lt.op.write_rows(buffer, x, row) end
+
 ---y = the sum of x * x over all elements, a scalar
 ---@param x lt.value
 ---@return lt.value ...

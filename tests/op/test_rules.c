@@ -190,6 +190,8 @@ static void updates(eager *e) {
   lt_value scale = layer_f64(e, "scale", 0, NULL, 0.5, 0.5);
   EMIT1(e, sumsq, g, NULL);
   EMIT2(e, accumulate, acc, g, NULL);
+  lt_value buffer = layer_f64(e, "buffer", 2, dim, -1, 1), x = layer_f64(e, "x", 2, (int64_t[]){7, 3}, -1, 1);
+  lt_emit_3(e->g, &lt_op_write_rows, buffer, x, layer_i32(e, "row", 7, 3, 6, -1), NULL);
   lt_attr *a = lt_attr_defaults(e->g, &lt_op_adamw);
   a[lt_attr_find(&lt_op_adamw, "lr")] = (lt_attr){.i = LT_NONE, .f = 0.1};
   a[lt_attr_find(&lt_op_adamw, "t")] = (lt_attr){.i = LT_NONE, .f = 3};

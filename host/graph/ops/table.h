@@ -30,6 +30,7 @@
   X(label_logits) X(label_logits_backward) X(label_loss) X(label_loss_backward)   \
   /* choosing and moving rows */                                                  \
   X(top_k) X(take_last) X(put_last) X(sort_stable) X(gather_rows) X(scatter_rows) \
+  X(write_rows)                                                                   \
   /* update */                                                                    \
   X(accumulate) X(sumsq) X(clip_scale) X(adamw)                                   \
   /* borders */                                                                   \
