@@ -192,6 +192,28 @@ typedef struct lt_run_eval {
 ** over what is given. Changes nothing. (all) */
 LT_API lt_status lt_run_evaluate(lt_run *r, const lt_batch *batch, lt_run_eval *out, lt_error *e);
 
+/* ---- Generating ---- */
+
+typedef struct lt_generate_options {
+  uint32_t size, version;
+  const int32_t *prompt; /* [n_prompt] what the text begins with: at least one token */
+  int64_t n_prompt;
+  int64_t tokens;     /* at most so many are added; 0: until `token` says that it is enough */
+  double temperature; /* logits are divided by it; 0: always the most likely token, of equal ones the lowest */
+  int64_t top_k;      /* draw from so many of the most likely tokens; 0: all */
+  int64_t below;      /* draw tokens below this; 0: all */
+  int64_t
+      slots; /* tokens whose keys and values are kept, the newest: what a new one sees; 0: the recipe's longest length */
+  uint64_t seed; /* equal seeds draw equal texts, on any number of threads and ranks */
+  void *context;
+  int (*token)(void *context, int32_t token); /* each token as it is drawn; not 0: enough */
+} lt_generate_options;
+
+/* Text by the parameters as they are, without dropout. The model is lt.nn.decoder; a feed-forward function of its own must
+** look at each token by itself. Every rank holds the whole model for it, and draws the same text. LT_FAILED when logits are
+** not finite. Changes nothing. (all) */
+LT_API lt_status lt_run_generate(lt_run *r, const lt_generate_options *o, lt_error *e);
+
 /* ---- Saves ---- */
 
 /* Write everything the run goes on with, atomically, as step-N below the folder `saves`, made if need be; NULL: below the

@@ -18,6 +18,7 @@ typedef enum cli_command {
   CLI_EXPLAIN,
   CLI_VERIFY,
   CLI_EVAL,
+  CLI_GENERATE,
   CLI_SWEEP,
   CLI_DIFF,
   CLI_DOCTOR,
@@ -51,6 +52,9 @@ typedef struct cli_options {
   int n_list;
   int32_t rank; /* whose schedule --stage prints */
   bool resume;
+  const char *prompt; /* of --generate: NULL: a line break; "-": the standard input */
+  int64_t tokens, top_k, slots, draw;
+  double temperature;
   const char **arg; /* [n_arg] name=value pairs of the recipe, or the arguments of a script; owned */
   int n_arg;
   int n_arg_first;  /* of --diff: those of the first recipe, said before the second */
@@ -77,6 +81,8 @@ void cli_print_options_of(cli_command c, lt_text *out);
 lt_status cli_train(cli_options *o, lt_error *e);
 /* --eval: the newest whole save of a run, measured on held-out text; on all ranks. */
 lt_status cli_eval(cli_options *o, lt_error *e);
+/* --generate: text by the newest whole save of a run. */
+lt_status cli_generate(cli_options *o, lt_error *e);
 /* --sweep: trains once a point. The status of the failed ones, LT_FAILED if they differ; LT_INTERRUPTED as training. */
 lt_status cli_sweep(cli_options *o, lt_error *e);
 /* --diff: says what differs, and whether anything does in o->differs. */
@@ -116,5 +122,7 @@ lt_status cli_read_recipe(const cli_options *o, lt_recipe **out, lt_error *e);
 
 /* --run DIR, or runs/RECIPE-N: a new one, or with --resume the newest there is. The caller frees *path. */
 lt_status cli_run_folder(const cli_options *o, char **path, lt_error *e);
+/* Where the saves of a run that is there are; without --run: of the newest one of the recipe. The caller frees it. */
+lt_status cli_run_saves(const cli_options *o, char **saves, lt_error *e);
 
 #endif

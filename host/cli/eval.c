@@ -3,7 +3,6 @@
 #include "cli/cli.h"
 #include "core/text.h"
 #include "embed/run.h"
-#include "store/durable.h"
 #include "store/json.h"
 
 #include <math.h>
@@ -65,17 +64,6 @@ static lt_status print_json(const lt_run_eval *v, int64_t step, lt_error *e) {
   return st;
 }
 
-/* The folder of the run's saves, on rank 0: the others hear what is in it. */
-static lt_status find_saves(const cli_options *o, char **saves, lt_error *e) {
-  cli_options newest = *o;
-  char *path = NULL;
-  newest.resume = true; /* without --run: the newest run of the recipe */
-  lt_status st = cli_run_folder(&newest, &path, e);
-  if (st == LT_OK && !(*saves = lt_durable_join(path, "saves"))) st = lt_fail_memory(e, 64, "a file name");
-  free(path);
-  return st;
-}
-
 static lt_status load(cli_options *o, lt_run **run, lt_error *e) {
   const lt_run_from from = {.recipe = cli_recipe_source(o),
                             .ranks = o->ranks,
@@ -103,7 +91,7 @@ lt_status cli_eval(cli_options *o, lt_error *e) {
   LT_INIT(&v);
   LT_INIT(&info);
   lt_status st = load(o, &run, e);
-  if (st == LT_OK && first) (void)find_saves(o, &saves, &own);
+  if (st == LT_OK && first) (void)cli_run_saves(o, &saves, &own); /* the others hear what is in it */
   if (st == LT_OK) st = lt_world_tell(o->world, 0, &own, e);
   if (st == LT_OK) st = lt_run_resume(run, saves ? saves : "", e);
   if (st == LT_OK) st = lt_run_describe(run, &info, e);

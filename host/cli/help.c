@@ -82,6 +82,17 @@ static const char *const pages[CLI_COMMANDS] = {
         "examples:\n"
         "  ltrain-lua --eval recipes/small.lua\n"
         "  ltrain-lua --eval recipes/small.lua --run runs/wide width=256 --json\n",
+    [CLI_GENERATE] =
+        "usage: ltrain-lua --generate [--run DIR] [--prompt TEXT] [--tokens N] [--temperature T] [--top-k K]\n"
+        "                  [--seed S] [--slots N] RECIPE.lua [name=value ...]\n"
+        "\n"
+        "Loads the newest whole save of the run (default: the newest run of the recipe) and writes what follows the\n"
+        "prompt, byte by byte; the prompt itself is not written. The same seed gives the same text. A token sees the\n"
+        "last N of --slots before it: a text may be longer than that, and than any the model was trained on.\n"
+        "\n"
+        "examples:\n"
+        "  ltrain-lua --generate recipes/small.lua --run runs/wide width=256 --prompt '#include <' --tokens 40\n"
+        "  ltrain-lua --generate recipes/small.lua --run runs/wide width=256 --temperature 0.7 --top-k 20 --seed 3\n",
     [CLI_SWEEP] =
         "usage: ltrain-lua --sweep K=A,B,C [--sweep ...] [--run DIR] [--resume] RECIPE.lua [name=value ...]\n"
         "\n"

@@ -116,6 +116,7 @@ int main(int argc, char **argv) {
     case CLI_STAGE: status = run_recipe(cli_stage, &o); break;
     case CLI_CHECK: status = run_recipe(cli_check, &o); break;
     case CLI_EVAL: status = run_recipe(cli_eval, &o); break;
+    case CLI_GENERATE: status = run_recipe(cli_generate, &o); break;
     case CLI_SWEEP: status = run_recipe(cli_sweep, &o); break;
     case CLI_DIFF:
       status = run_recipe(cli_diff, &o);

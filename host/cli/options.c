@@ -12,7 +12,8 @@
 #define BIT(command) (1u << (command))
 #define TRAINING     (BIT(CLI_TRAIN) | BIT(CLI_SWEEP))
 #define COMPILING    (BIT(CLI_CHECK) | BIT(CLI_STAGE) | BIT(CLI_EXPLAIN) | BIT(CLI_VERIFY))
-#define WITH_RECIPE  (TRAINING | COMPILING | BIT(CLI_EVAL))
+#define WITH_RANKS   (TRAINING | COMPILING | BIT(CLI_EVAL))
+#define WITH_RECIPE  (WITH_RANKS | BIT(CLI_GENERATE))
 
 /* ---- The tables ---- */
 
@@ -23,6 +24,7 @@ const cli_command_def cli_commands[CLI_COMMANDS] = {
     [CLI_EXPLAIN] = {"--explain", NULL, "say why the plan is as it is: placements, collectives, memory, time"},
     [CLI_VERIFY] = {"--verify-layout", NULL, "do losses, gradients and updates of all layouts of --ranks agree?"},
     [CLI_EVAL] = {"--eval", NULL, "loss and perplexity of a run's newest save, by position in the context"},
+    [CLI_GENERATE] = {"--generate", NULL, "text by a run's newest save, after a prompt"},
     [CLI_SWEEP] = {"--sweep", "K=A,B,C", "train once for every value of an argument or a setting; several: all pairs"},
     [CLI_DIFF] = {"--diff", NULL, "two recipes, or the folders of two runs: what is not the same in them"},
     [CLI_DOCTOR] = {"--doctor", NULL, "what is installed here, and whether it works"},
@@ -33,7 +35,7 @@ const cli_command_def cli_commands[CLI_COMMANDS] = {
     [CLI_VERSION] = {"--version", NULL, "version, build, instruction sets, what is built in"},
 };
 
-typedef enum value_kind { FLAG, TEXT, LIST, NUMBER, RANKS } value_kind;
+typedef enum value_kind { FLAG, TEXT, LIST, NUMBER, REAL, RANKS } value_kind;
 
 typedef struct option_def {
   const char *name, *value; /* "--steps", "N" */
@@ -50,15 +52,26 @@ static const option_def options[] = {
      "change a setting of the recipe: --set train.steps=100; may be repeated"},
     {"--steps", "N", NUMBER, TRAINING, FIELD(steps), 0, INT64_MAX,
      "end after N steps instead of train.steps; the curve of the learning rate stays"},
-    {"--run", "DIR", TEXT, TRAINING | BIT(CLI_EVAL), FIELD(run), 0, 0,
+    {"--run", "DIR", TEXT, TRAINING | BIT(CLI_EVAL) | BIT(CLI_GENERATE), FIELD(run), 0, 0,
      "the folder of the run (default: a new one, runs/RECIPE-N)"},
     {"--resume", NULL, FLAG, TRAINING, FIELD(resume), 0, 0,
      "go on from the newest whole save in the folder of the run (default: the newest run)"},
-    {"--ranks", "N", RANKS, WITH_RECIPE | BIT(CLI_DIFF), FIELD(ranks), 1, 4096,
+    {"--ranks", "N", RANKS, WITH_RANKS | BIT(CLI_DIFF), FIELD(ranks), 1, 4096,
      "spread it over N ranks, walked in this process; under mpirun or srun the job says N"},
     {"--rank", "R", NUMBER, BIT(CLI_STAGE) | BIT(CLI_EXPLAIN), FIELD(rank), 0, 4095, "whose schedule is shown"},
     {"--json", NULL, FLAG, BIT(CLI_STAGE) | BIT(CLI_DOCTOR) | BIT(CLI_EVAL), FIELD(json), 0, 0,
      "as one JSON value, for programs"},
+    {"--prompt", "TEXT", TEXT, BIT(CLI_GENERATE), FIELD(prompt), 0, 0,
+     "what the text begins with (default: a line break); -: the standard input"},
+    {"--tokens", "N", NUMBER, BIT(CLI_GENERATE), FIELD(tokens), 1, INT32_MAX, "how many are added (default: 256)"},
+    {"--temperature", "T", REAL, BIT(CLI_GENERATE), FIELD(temperature), 0, 1000,
+     "0: always the likeliest token; 1: as the model says (default); above: flatter"},
+    {"--top-k", "K", NUMBER, BIT(CLI_GENERATE), FIELD(top_k), 0, INT32_MAX,
+     "draw from the K likeliest tokens (default: 0, all)"},
+    {"--seed", "S", NUMBER, BIT(CLI_GENERATE), FIELD(draw), 0, INT64_MAX,
+     "of the draw (default: 0): equal ones, equal texts"},
+    {"--slots", "N", NUMBER, BIT(CLI_GENERATE), FIELD(slots), 1, INT32_MAX,
+     "tokens a new one looks back at (default: the recipe's longest length)"},
 };
 #define OPTIONS ((int)(sizeof options / sizeof *options))
 
@@ -131,6 +144,19 @@ static lt_status read_number(const char *s, const option_def *d, int64_t *out, l
   return LT_OK;
 }
 
+static lt_status read_real(const char *s, const option_def *d, double *out, lt_error *e) {
+  char *end;
+  double x = strtod(s, &end);
+  if (*end || end == s || !(x >= (double)d->low && x <= (double)d->high)) {
+    lt_fail(e, LT_USAGE, "%s takes a number", d->name);
+    lt_error_expected(e, "%lld ... %lld", (long long)d->low, (long long)d->high);
+    lt_error_got(e, "%s", s);
+    return LT_USAGE;
+  }
+  *out = x;
+  return LT_OK;
+}
+
 /* "4" or "2,3,4". */
 static lt_status read_ranks(const char *s, const option_def *d, cli_options *o, lt_error *e) {
   o->n_list = 0;
@@ -183,6 +209,7 @@ static lt_status read_option(reader *r, const option_def *d) {
     else
       *(int64_t *)field = x;
     break;
+  case REAL: st = read_real(s, d, (double *)field, r->e); break;
   default: st = read_ranks(s, d, o, r->e);
   }
   return st;
@@ -329,7 +356,7 @@ static lt_status settle(reader *r) {
 lt_status cli_read(int argc, char **argv, cli_options *o, lt_error *e) {
   reader r = {.argc = argc, .argv = argv, .o = o, .e = e};
   bool words = false; /* after -- there are no options */
-  *o = (cli_options){.steps = -1};
+  *o = (cli_options){.steps = -1, .tokens = 256, .temperature = 1};
   while (++r.at < argc) {
     const char *w = argv[r.at];
     lt_status st = LT_OK;

@@ -4,6 +4,7 @@
 
 #include "core/vec.h"
 #include "embed/folder.h"
+#include "embed/generate.h"
 #include "embed/run.h"
 #include "store/metrics.h"
 
@@ -32,6 +33,7 @@ struct lt_run {
   lt_program *eval;
   lt_trainer *trainer;
   struct lt_steer *steer; /* controls and policies */
+  lt_generation *writer;  /* of text; NULL: nobody has asked for any */
   bool fed;               /* the program gives the tokens of every step */
   bool entered;           /* rank 0 has a folder */
   lt_folder folder;

@@ -193,6 +193,7 @@ lt_status lt_run_start(lt_run *r, lt_error *e) {
 void lt_run_close(lt_run *r) {
   if (!r) return;
   lt_metrics_close(r->metrics);
+  lt_generation_free(r->writer);
   lt_trainer_free(r->trainer);
   lt_steer_free(r->steer);
   lt_programs_free(r->programs);

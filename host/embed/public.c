@@ -133,6 +133,35 @@ lt_status lt_run_evaluate(lt_run *r, const lt_batch *batch, lt_run_eval *out, lt
   return end_all(r, st, &own, e);
 }
 
+/* ---- Generating ---- */
+
+/* Compiled when it is first asked for, and again when it is to see another number of tokens. */
+static lt_status find_writer(lt_run *r, int64_t slots, lt_error *e) {
+  if (r->writer && lt_generation_sees(r->writer, slots)) return LT_OK;
+  lt_generation_free(r->writer);
+  r->writer = NULL;
+  return lt_generation_create(r->recipe, slots, &r->writer, e);
+}
+
+static lt_status generate(lt_run *r, const lt_generate_options *o, lt_error *e) {
+  lt_status st = find_writer(r, o->slots, e);
+  lt_session *s = st == LT_OK ? lt_generation_session(r->writer) : NULL;
+  if (st == LT_OK) st = lt_session_wake(s, e);
+  if (st == LT_OK) st = lt_trainer_copy(r->trainer, s, lt_generator_keeps, e);
+  if (st == LT_OK) st = lt_generation_run(r->writer, o, e);
+  if (s) lt_session_sleep(s);
+  return st;
+}
+
+lt_status lt_run_generate(lt_run *r, const lt_generate_options *options, lt_error *e) {
+  lt_error own = {0};
+  lt_generate_options o;
+  lt_status st = lt_struct_take(options, &o, sizeof o, "lt_generate_options", &own);
+  if (st == LT_OK) st = lt_generation_check(&o, &own);
+  if (st == LT_OK) st = generate(r, &o, &own);
+  return end_all(r, st, &own, e);
+}
+
 /* ---- Saves ---- */
 
 lt_status lt_run_save(lt_run *r, const char *saves, lt_error *e) {

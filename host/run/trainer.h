@@ -94,6 +94,10 @@ lt_status lt_trainer_evaluate(lt_trainer *t, double *loss, int64_t *tokens, lt_e
 /* The same, or over what is given. positions: by position too, which brings every token's loss to all ranks. */
 lt_status lt_trainer_measure(lt_trainer *t, const lt_tensors *given, bool positions, lt_eval *out, lt_error *e);
 
+/* Parameters and buffers as they are, of which the training session has all, to a session of a program of the same model
+** that is awake. keeps: only these; NULL: all. */
+lt_status lt_trainer_copy(lt_trainer *t, lt_session *to, bool (*keeps)(const lt_state *), lt_error *e);
+
 /* Write everything a run goes on with into the folder `saves`, as step-N. `policy`: what its policies keep, any tree,
 ** or NULL. Rank 0 writes; if it cannot, all ranks come back with its error, and the last save stays. */
 lt_status lt_trainer_save(lt_trainer *t, const char *saves, const lt_tree *policy, lt_error *e);

@@ -8,16 +8,15 @@
 
 bool lt_trainer_can_evaluate(const lt_trainer *t) { return t->eval && t->held_out; }
 
-/* Give the evaluating session the values of what it shares with the training one. */
-static lt_status copy_states(lt_trainer *t, lt_error *e) {
-  const lt_graph *g = lt_session_program(t->eval)->graph;
+lt_status lt_trainer_copy(lt_trainer *t, lt_session *to, bool (*keeps)(const lt_state *), lt_error *e) {
+  const lt_graph *g = lt_session_program(to)->graph;
   lt_status st = LT_OK;
   for (int64_t i = 0; st == LT_OK && i < g->state.n; i++) {
     lt_tensor *x = NULL;
     const lt_state *s = &g->state.at[i];
-    if (s->role != LT_ROLE_PARAM && s->role != LT_ROLE_BUFFER) continue;
+    if ((s->role != LT_ROLE_PARAM && s->role != LT_ROLE_BUFFER) || (keeps && !keeps(s))) continue;
     st = lt_session_read(t->train, s->name, &x, e);
-    if (st == LT_OK) st = lt_session_write(t->eval, s->name, x, e);
+    if (st == LT_OK) st = lt_session_write(to, s->name, x, e);
     lt_tensor_free(x);
   }
   return st;
@@ -86,7 +85,7 @@ lt_status lt_trainer_measure(lt_trainer *t, const lt_tensors *given, bool positi
   *out = (lt_eval){0};
   if (!t->eval || (!given && !t->held_out)) return lt_fail(e, LT_USAGE, "there is no held-out text to evaluate with");
   lt_status st = lt_session_wake(t->eval, e);
-  if (st == LT_OK) st = copy_states(t, e);
+  if (st == LT_OK) st = lt_trainer_copy(t, t->eval, NULL, e);
   positions = positions && has_output(t->eval, "label_lse") && has_output(t->eval, "label_logit");
   if (st == LT_OK) st = given ? read_given(t, given, positions, out, e) : read_held_out(t, positions, out, e);
   lt_session_sleep(t->eval);

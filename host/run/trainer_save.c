@@ -8,6 +8,7 @@
 #include "run/trainer_inside.h"
 
 #include "core/hash.h"
+#include "run/session_load.h"
 #include "store/durable.h"
 #include "store/save.h"
 
@@ -15,9 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static const char model_file[] = "model.safetensors", optimizer_file[] = "optimizer.safetensors";
-
-static const char *file_of(const lt_state *s) { return s->role == LT_ROLE_MOMENT ? optimizer_file : model_file; }
+static const char *file_of(const lt_state *s) { return s->role == LT_ROLE_MOMENT ? lt_optimizer_file : lt_model_file; }
 
 /* ---- Tensors out ----
 ** Rank 0 writes, and says what it needs next: the others gather that state with it until it says that it has ended, well
@@ -121,8 +120,8 @@ static lt_status save_state(lt_trainer *t, lt_save *save, const lt_tree *policy,
 static lt_status write_save(lt_trainer *t, const char *saves, const lt_tree *policy, lt_error *e) {
   lt_save *save = NULL;
   lt_status st = lt_save_begin(saves, t->next, &save, e);
-  if (st == LT_OK) st = save_file(t, save, model_file, e);
-  if (st == LT_OK) st = save_file(t, save, optimizer_file, e);
+  if (st == LT_OK) st = save_file(t, save, lt_model_file, e);
+  if (st == LT_OK) st = save_file(t, save, lt_optimizer_file, e);
   if (st == LT_OK) st = save_state(t, save, policy, e);
   if (st == LT_OK) st = lt_save_commit(save, e);
   lt_save_free(save);
@@ -159,59 +158,13 @@ lt_status lt_trainer_save(lt_trainer *t, const char *saves, const lt_tree *polic
 
 /* ---- Tensors in ---- */
 
-typedef struct incoming {
-  lt_trainer *t;
-  bool *seen; /* [states] */
-} incoming;
-
-/* What the session says of a wrong tensor is a fault of the call there; here it is one of the save. */
-static void blame_save(lt_error *e, const char *name) {
-  lt_error cause = *e;
-  lt_error_clear(e);
-  lt_fail(e, LT_DATA, "a tensor of the save does not fit the recipe: it is one of another model");
-  lt_error_key(e, "%s", name);
-  lt_error_expected(e, "%s", cause.expected);
-  lt_error_got(e, "%s", cause.got);
-}
-
-static lt_status put(void *context, const lt_safetensor *x, lt_error *e) {
-  incoming *in = context;
-  const lt_graph *g = lt_trainer_graph(in->t);
-  int32_t i = lt_graph_find_state(g, x->name);
-  lt_tensor *t = NULL;
-  lt_error cause = {0};
-  if (i == LT_NONE || !lt_trainer_keeps(&g->state.at[i])) {
-    lt_fail(e, LT_DATA, "the save holds what the recipe does not have: it is one of another model");
-    lt_error_key(e, "%s", x->name);
-    return LT_DATA;
-  }
-  if (x->rank > LT_MAX_RANK) return lt_fail(e, LT_DATA, "a tensor of the save has %d dimensions", x->rank);
-  lt_status st = lt_tensor_create(x->dtype, x->rank, x->dim, &t, e);
-  if (st != LT_OK) return st;
-  if (x->bytes) memcpy(t->data, x->data, (size_t)x->bytes);
-  in->seen[i] = true;
-  st = lt_session_write(in->t->train, x->name, t, &cause);
-  lt_tensor_free(t);
-  if (st != LT_OK && e) {
-    *e = cause;
-    blame_save(e, x->name);
-  }
-  return st == LT_OK ? LT_OK : LT_DATA;
-}
-
 static lt_status load_tensors(lt_trainer *t, const char *folder, lt_error *e) {
-  const lt_graph *g = lt_trainer_graph(t);
-  incoming in = {t, calloc((size_t)g->state.n + 1, sizeof *in.seen)};
-  if (!in.seen) return lt_fail_memory(e, (size_t)g->state.n, "a resume");
-  const lt_save_sink to = {&in, put};
-  lt_status st = lt_save_load_tensors(folder, model_file, &to, e);
-  if (st == LT_OK) st = lt_save_load_tensors(folder, optimizer_file, &to, e);
-  for (int64_t i = 0; st == LT_OK && i < g->state.n; i++) {
-    if (in.seen[i] || !lt_trainer_keeps(&g->state.at[i])) continue;
-    st = lt_fail(e, LT_DATA, "the save lacks what the recipe has: it is one of another model");
-    lt_error_key(e, "%s", g->state.at[i].name);
-  }
-  free(in.seen);
+  bool *seen = calloc((size_t)lt_trainer_graph(t)->state.n + 1, sizeof *seen);
+  if (!seen) return lt_fail_memory(e, (size_t)lt_trainer_graph(t)->state.n, "a resume");
+  lt_status st = lt_session_load(t->train, folder, lt_model_file, lt_trainer_keeps, seen, e);
+  if (st == LT_OK) st = lt_session_load(t->train, folder, lt_optimizer_file, lt_trainer_keeps, seen, e);
+  if (st == LT_OK) st = lt_session_loaded(t->train, lt_trainer_keeps, seen, e);
+  free(seen);
   return st;
 }
 

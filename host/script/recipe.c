@@ -277,15 +277,34 @@ void lt_recipe_push(lua_State *L, const char *function) {
   lua_remove(L, -2);
 }
 
-lt_status lt_recipe_graph(void *context, lt_graph *g, lt_error *e) {
-  const lt_recipe_build *b = context;
-  lt_script *s = b->recipe->script;
+static lt_status build(const lt_recipe *r, const char *function, lt_graph *g, lt_error *e) {
+  lt_script *s = r->script;
   if (!lua_checkstack(s->L, 16)) return lt_fail(e, LT_FAILED, "the Lua stack is full");
-  lt_recipe_push(s->L, b->training ? "build" : "build_eval"); /* reads of strings that exist: nothing can be raised */
-  lt_script_watch(s, "building the graph", b->recipe->seconds);
+  lt_recipe_push(s->L, function); /* reads of strings that exist: nothing can be raised */
+  lt_script_watch(s, "building the graph", r->seconds);
   lt_status st = lt_lua_build(s, g, e);
   lt_script_unwatch(s);
   return st;
+}
+
+lt_status lt_recipe_graph(void *context, lt_graph *g, lt_error *e) {
+  const lt_recipe_build *b = context;
+  return build(b->recipe, b->training ? "build" : "build_eval", g, e);
+}
+
+static int tell_generation(lua_State *L) {
+  const lt_recipe_generation *b = lua_touserdata(L, 1);
+  lt_recipe_push(L, "generation");
+  lua_pushnumber(L, (double)b->reach);
+  lua_pushnumber(L, (double)b->chunk);
+  lua_call(L, 2, 0);
+  return 0;
+}
+
+lt_status lt_recipe_generate(void *context, lt_graph *g, lt_error *e) {
+  const lt_recipe_generation *b = context;
+  lt_status st = lt_lua_protect(b->recipe->script, tell_generation, context, e);
+  return st == LT_OK ? build(b->recipe, "build_generate", g, e) : st;
 }
 
 typedef struct place_call {

@@ -77,6 +77,14 @@ typedef struct lt_recipe_build {
 } lt_recipe_build;
 lt_status lt_recipe_graph(void *context, lt_graph *g, lt_error *e);
 
+/* lt_build_fn, context: an lt_recipe_generation: what run/generator.h runs. LT_RECIPE for a model that is a function. */
+typedef struct lt_recipe_generation {
+  lt_recipe *recipe;
+  int64_t reach; /* positions a token sees, its own among them */
+  int64_t chunk; /* tokens of a step, at most */
+} lt_recipe_generation;
+lt_status lt_recipe_generate(void *context, lt_graph *g, lt_error *e);
+
 /* Where the key a later pass found fault with is written, if the error has no place yet. */
 void lt_recipe_place(lt_recipe *r, lt_error *e);
 

@@ -11,13 +11,14 @@ local methods = {}
 local meta = { __index = methods, __metatable = "lt.context" }
 
 -- options: training (default true); place: the recipe's layout.place; recipe: nobody can bind arrays, so feeds are
--- columns of the step table.
+-- columns of the step table; generate: { reach =, chunk = }, keys and values are kept from step to step (ctx:kept).
 function context.new(builder, options)
   options = options or {}
   return setmetatable({
     builder = builder,
     training = options.training ~= false,
     recipe = options.recipe or false,
+    generate = options.generate,
     residual_scale = 1,
     std = 0.02,
     prefix = "",
@@ -247,6 +248,54 @@ function methods.spans(ctx, window, block)
     { block = block, window = window })
   ctx.cache[key] = made
   return made
+end
+
+-- ---- Keys and values that are kept ----
+
+-- What all layers that see equally far share: which slot each token has, and which token each slot holds, bound by
+-- host/run/slots.c under these names. A query sees `reach` positions; a chunk of tokens is written at once before any of
+-- them looks back, so that it needs room besides.
+local function ring(ctx, window)
+  local reach = ctx.generate.reach
+  if window > 0 and window < reach then reach = window end
+  local slots = reach + ctx.generate.chunk - 1
+  local made = ctx.cache[slots]
+  if made then return made end
+  local function feed(name, tokens)
+    return inside(ctx, "", "", op.feed,
+      { name = "slots " .. slots .. " " .. name, dtype = "i32", tokens = tokens, d1 = tokens and 0 or slots })
+  end
+  made = { reach = reach, slots = slots, row = feed("row", true), position = feed("position", false),
+    document = feed("document", false), spans = {} }
+  ctx.cache[slots] = made
+  return made
+end
+
+-- The rows of x at their tokens' slots, among those of earlier steps.
+local function keep(ctx, name, x, of, tp)
+  local buffer = ctx.builder:state { name = "slots/" .. ctx.prefix .. name, role = "buffer", tp = tp and 1 or nil,
+    dims = { of.slots, { x.width, x.granule } } }
+  return op.write_rows(ctx.builder:read(buffer), x, of.row)
+end
+
+-- ctx:attention(q, k, v, { head_dim, window, block }): of the tokens at hand, or of all that were kept.
+-- tp: k and v are cut.
+function methods.attention(ctx, q, k, v, options, tp)
+  local position, document, window, block = ctx:feed "position", ctx:feed "document", options.window, options.block
+  if not ctx.generate then
+    return (op.attention(q, k, v, position, document, position, document, ctx:spans(window, block), options))
+  end
+  local of = ring(ctx, window)
+  k, v = keep(ctx, "k_proj", k, of, tp), keep(ctx, "v_proj", v, of, tp)
+  of.spans[block] = of.spans[block] or inside(ctx, "", "", op.attention_spans, position, document, of.position,
+    of.document, { block = block, window = of.reach })
+  return (op.attention(q, k, v, position, document, of.position, of.document, of.spans[block],
+    { head_dim = options.head_dim, window = of.reach, block = block }))
+end
+
+-- ctx:last(x): its rows of the tokens whose logits are wanted; all but in generation.
+function methods.last(ctx, x)
+  return op.gather_rows(x, inside(ctx, "", "", op.feed, { name = "last", dtype = "i32", tokens = false, d1 = 1 }))
 end
 
 -- ---- A dot for a colon ----

@@ -82,6 +82,16 @@ function load.build_eval(builder)
   ctx:token_losses()
 end
 
+-- generation(reach, chunk): how far build_generate's queries look back, and how many tokens a step has at most.
+local generation
+function load.generation(reach, chunk) generation = { reach = reach, chunk = chunk } end
+
+function load.build_generate(builder)
+  local ctx = context.new(builder, { training = false, recipe = true, place = settings.layout.place,
+    generate = generation })
+  nn.build_generate(ctx, settings.model)
+end
+
 function load.lr(step) return lr.at(settings.optim.lr, step, settings.train.steps) end
 
 -- What steers the run: policies and controls, as C lists them; and the answer of policy i.

@@ -153,7 +153,7 @@ end
 local function attention_layer(x, ctx, m, layer)
   local dim, block = m.head_dim, m.attention.block
   local q_granule, granule, tp = head_cut(ctx, m)
-  local position, document, window = ctx:feed "position", ctx:feed "document", window_of(m, layer)
+  local position = ctx:feed "position"
   local q = ctx:linear("q_proj", x, m.heads * dim, { granule = q_granule })
   local k = ctx:linear("k_proj", x, m.kv_heads * dim, { granule = granule, tp = tp })
   local v = ctx:linear("v_proj", x, m.kv_heads * dim, { granule = granule, tp = tp })
@@ -163,8 +163,7 @@ local function attention_layer(x, ctx, m, layer)
       original_length = r.original_length }
     q, k = op.rope(q, position, turn), op.rope(k, position, turn)
   end
-  local out = op.attention(q, k, v, position, document, position, document, ctx:spans(window, block),
-    { head_dim = dim, window = window, block = block })
+  local out = ctx:attention(q, k, v, { head_dim = dim, window = window_of(m, layer), block = block }, tp)
   return ctx:linear("o_proj", out, m.width, { tp = "in", residual = true })
 end
 
@@ -197,6 +196,7 @@ local function decoder_layer(x, ctx, m, layer)
   end)
 end
 
+-- Its loss; in generation, the logits of what follows the last token.
 local function build_decoder(ctx, m)
   ctx.std, ctx.residual_scale = m.std, 1 / math.sqrt(math.max(1, 2 * m.layers))
   local embed = ctx:scope_as("embedding", "model.", ctx.param, ctx, "embed_tokens.weight", { m.vocab, m.width },
@@ -205,9 +205,11 @@ local function build_decoder(ctx, m)
     return dropout(ctx, op.embedding(ctx:feed "token", embed), m)
   end)
   for layer = 0, m.layers - 1 do x = decoder_layer(x, ctx, m, layer) end
+  if ctx.generate then x = ctx:last(x) end
   x = ctx:scope_as("head", "model.", ctx.norm, ctx, "norm", x, { kind = m.norm, eps = m.eps })
   return ctx:scope_as("head", "", function()
     local w = m.tied and embed or ctx:param("lm_head.weight", { m.vocab, m.width }, { tp = 0 })
+    if ctx.generate then return op.matmul(x, w, { trans_b = true }) end
     for _, name in ipairs(m.outputs) do
       if name == "logits" then ctx:output("logits", op.matmul(x, w, { trans_b = true })) end
     end
@@ -228,6 +230,17 @@ function nn.build(ctx, model)
     loss = build_decoder(ctx, model)
   end
   ctx:loss(loss)
+  core.forget_line()
+end
+
+-- Build what generation runs: some tokens of one text a step, after those of earlier steps; output "logits" [1, vocab].
+function nn.build_generate(ctx, model)
+  if type(model) == "function" then
+    core.fail { what = "a model that is a function cannot generate text", key = "model", expected = "lt.nn.decoder",
+      hint = "keys and values of earlier tokens are kept by the built-in decoder; its ffn may be a function" }
+  end
+  ctx.builder:where(model.where or "")
+  ctx:output("logits", build_decoder(ctx, model))
   core.forget_line()
 end
 

@@ -1,6 +1,7 @@
 -- program.lua: lt.program: compile and run any graph from a script, layers and losses written as in a recipe.
 -- lt.program { dtype = "f32", ranks = 1, mesh = { dp = 1 }, order = { "tp" }, shard = 0, place = {}, seed = 0,
---   units = 1, checkpoint = "none", tokens =, sequences =, length =, backward = true, build = function(ctx) … end }
+--   units = 1, checkpoint = "none", tokens =, sequences =, length =, backward = true, generate = nil,
+--   build = function(ctx) … end }
 --   → a program: step, bind, output, read …
 local core = require "ltrain.core"
 local context = require "ltrain.context"
@@ -10,9 +11,10 @@ return function(spec)
   local given, build = {}, spec.build
   for key, value in pairs(spec) do given[key] = value end
   if type(build) ~= "function" then core.fail { what = "lt.program needs a function", key = "build" } end
-  given.place = nil
+  given.place, given.generate = nil, nil
   function given.build(builder)
-    local ctx = context.new(builder, { training = spec.backward, place = spec.place })
+    local ctx = context.new(builder, { training = spec.backward, place = spec.place,
+      generate = spec.generate })
     build(ctx)
     ctx.places:check()
   end
