@@ -11,6 +11,8 @@ typedef struct lt_data_bounds {
   int64_t sequences; /* of a step */
   int64_t length;    /* of a sequence */
   int64_t block;     /* tokens a block of a sequence, for sp */
+  int64_t max_share; /* millionths of a fair share of a sequence that a rank of sp may hold; 0: 1.05 */
+  const struct lt_deal_policy *partition; /* what deals the blocks (data/deal_policy.h); NULL: contiguous. Borrowed */
 } lt_data_bounds;
 
 /* What a layer (a scope `layer N…`) keeps for its backward pass, from the most to the least. The rest is computed again

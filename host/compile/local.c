@@ -5,6 +5,14 @@
 
 static int64_t div_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
+/* Tokens of a sequence that a rank of sp may hold, as data/partition.c has it. */
+static int64_t most_of_sequence(const lt_data_bounds *d, int64_t ranks) {
+  const int64_t block = d->block > 0 ? d->block : 1, share = d->max_share > 0 ? d->max_share : 1050000;
+  const int64_t blocks = div_up(d->length, block), fair = ranks * 1000000;
+  const int64_t most = (blocks / fair * share + div_up(blocks % fair * share, fair)) * block;
+  return most < d->length ? most : d->length;
+}
+
 int64_t lt_plan_token_bound(void *context, int32_t dp, int32_t sp, int32_t unit) {
   const lt_plan *p = context;
   const lt_data_bounds *d = &p->data;
@@ -15,11 +23,7 @@ int64_t lt_plan_token_bound(void *context, int32_t dp, int32_t sp, int32_t unit)
   if (unit != LT_UNIT_ALL) part = div_up(part, p->units);
   if (dp < 0) part *= n_dp;
   int64_t length = d->length;
-  if (sp >= 0 && n_sp > 1) {
-    int64_t block = d->block > 0 ? d->block : 1;
-    int64_t share = div_up(div_up(d->length, block), n_sp) * block;
-    length = share < length ? share : length;
-  }
+  if (sp >= 0 && n_sp > 1) length = most_of_sequence(d, n_sp);
   int64_t n = part * length;
   return n < d->tokens ? n : d->tokens;
 }

@@ -1,21 +1,16 @@
 /* deal.c: sequences over dp and units, blocks of each sequence over sp.
-** A segment never crosses a sequence border. Every split gives the first (count mod parts) parts one more. */
+** A segment never crosses a sequence border. A split gives the first (count mod parts) parts one more. */
 #include "data/deal.h"
 
-#include "core/vec.h"
+#include "core/hash.h"
+
+#include <string.h>
 
 static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b != 0); }
 
 /* First of the things part `i` of `parts` gets when n things are split; part i ends where i + 1 begins. */
 static int64_t split_first(int64_t n, int64_t parts, int64_t i) { return n / parts * i + min64(i, n % parts); }
-
-/* The share policy "contiguous": tokens [*begin, *end) of a sequence of n tokens that sp rank s holds. */
-static void share_contiguous(int64_t n, int64_t block, int32_t sp, int32_t s, int64_t *begin, int64_t *end) {
-  int64_t blocks = ceil_div(n, block);
-  *begin = min64(split_first(blocks, sp, s) * block, n);
-  *end = min64(split_first(blocks, sp, s + 1) * block, n);
-}
 
 static int64_t part_index(const lt_deal *d, int32_t dp, int32_t sp, int32_t unit) {
   return ((int64_t)dp * d->sp + sp) * d->units + unit;
@@ -34,6 +29,7 @@ lt_status lt_deal_create(int32_t dp, int32_t sp, int32_t units, lt_deal **out, l
   d->dp = dp;
   d->sp = sp;
   d->units = units;
+  lt_deal_use(d, NULL, 0);
   d->first = calloc(parts + 1, sizeof *d->first);
   d->tokens = calloc(parts, sizeof *d->tokens);
   if (!d->first || !d->tokens) {
@@ -49,39 +45,125 @@ void lt_deal_free(lt_deal *d) {
   free(d->segment);
   free(d->first);
   free(d->tokens);
+  lt_vec_free(&d->owner);
+  lt_vec_free(&d->document);
   free(d);
 }
 
-/* Append what part (dp, sp, unit) holds at segment number *n; room was made before. */
+void lt_deal_use(lt_deal *d, const lt_deal_policy *p, int64_t max_share) {
+  d->policy = p ? *p : (lt_deal_policy){.kind = LT_PARTITION_CONTIGUOUS};
+  d->max_share = max_share > 0 ? max_share : LT_SHARE_DEFAULT;
+}
+
+/* ---- Owners ---- */
+
+/* Where the documents of sequence q begin, counted from its first token, and its end. */
+static lt_status find_documents(lt_deal *d, const lt_step_table *t, int64_t q, lt_error *e) {
+  const int64_t first = t->start[q], end = t->start[q + 1];
+  d->document.n = 0;
+  for (int64_t i = first; i <= end; i++) {
+    if (i > first && i < end && t->document[i] == t->document[i - 1]) continue;
+    int64_t *border = lt_vec_push(&d->document);
+    if (!border) return lt_fail_memory(e, (size_t)d->document.n * sizeof *border, "the documents of a sequence");
+    *border = i - first;
+  }
+  return LT_OK;
+}
+
+static bool looks_at_documents(const lt_deal *d) { return d->sp > 1 && d->policy.kind >= LT_PARTITION_BALANCED; }
+
+static lt_status deal_owners(lt_deal *d, const lt_step_table *t, int64_t block, lt_error *e) {
+  lt_status st = LT_OK;
+  d->owner.n = 0;
+  for (int64_t q = 0; q < t->sequences && st == LT_OK; q++) {
+    const int64_t tokens = t->start[q + 1] - t->start[q], blocks = ceil_div(tokens, block);
+    if (blocks == 0) continue;
+    int32_t *owner = d->owner.at + d->owner.n;
+    if (looks_at_documents(d)) st = find_documents(d, t, q, e);
+    const lt_deal_sequence s = {.step = t->step,
+                                .index = q,
+                                .tokens = tokens,
+                                .block = block,
+                                .blocks = blocks,
+                                .ranks = d->sp,
+                                .most = lt_share_blocks(blocks, d->sp, d->max_share),
+                                .document = d->document.at,
+                                .documents = d->document.n - 1};
+    if (d->sp == 1)
+      memset(owner, 0, (size_t)blocks * sizeof *owner);
+    else if (st == LT_OK)
+      st = lt_partition_deal(&d->policy, &s, owner, e);
+    d->owner.n += blocks;
+  }
+  return st;
+}
+
+/* ---- Segments ---- */
+
+/* Append what sp rank `sp` holds of sequence q, whose blocks' owners these are, at segment number *n; its tokens. */
+static int64_t deal_sequence(lt_deal *d, const lt_step_table *t, int64_t block, int64_t q, const int32_t *owner,
+                             int32_t sp, int64_t *n) {
+  const int64_t tokens = t->start[q + 1] - t->start[q], blocks = ceil_div(tokens, block);
+  int64_t sum = 0;
+  for (int64_t b = 0, end; b < blocks; b = end) {
+    for (end = b + 1; end < blocks && owner[end] == owner[b];) end++;
+    if (owner[b] != sp) continue;
+    const int64_t begin = b * block, count = min64(end * block, tokens) - begin;
+    d->segment[(*n)++] = (lt_segment){t->start[q] + begin, count};
+    sum += count;
+  }
+  return sum;
+}
+
+/* Append what part (dp, sp, unit) holds; *at: where the owners of its blocks begin, then end. */
 static void deal_part(lt_deal *d, const lt_step_table *t, int64_t block, int32_t dp, int32_t sp, int32_t unit,
-                      int64_t *n) {
-  int64_t i = part_index(d, dp, sp, unit), tokens = 0;
+                      int64_t *at, int64_t *n) {
+  int64_t i = part_index(d, dp, sp, unit);
   int64_t rank_first = split_first(t->sequences, d->dp, dp);
   int64_t rank_count = split_first(t->sequences, d->dp, dp + 1) - rank_first;
   int64_t q = rank_first + split_first(rank_count, d->units, unit);
   int64_t q_end = rank_first + split_first(rank_count, d->units, unit + 1);
   d->first[i] = *n;
+  d->tokens[i] = 0;
   for (; q < q_end; q++) {
-    int64_t begin, end;
-    share_contiguous(t->start[q + 1] - t->start[q], block, d->sp, sp, &begin, &end);
-    if (begin == end) continue;
-    d->segment[(*n)++] = (lt_segment){t->start[q] + begin, end - begin};
-    tokens += end - begin;
+    d->tokens[i] += deal_sequence(d, t, block, q, d->owner.at + *at, sp, n);
+    *at += ceil_div(t->start[q + 1] - t->start[q], block);
   }
-  d->tokens[i] = tokens;
+}
+
+static int64_t count_blocks(const lt_step_table *t, int64_t block) {
+  int64_t n = 0;
+  for (int64_t q = 0; q < t->sequences; q++) n += ceil_div(t->start[q + 1] - t->start[q], block);
+  return n;
+}
+
+/* Grown once, then steady from step to step. */
+static bool make_room(lt_deal *d, int64_t blocks) {
+  int64_t n = 0;
+  return lt_vec_grow((void **)&d->segment, &n, &d->capacity, blocks, sizeof *d->segment) &&
+         lt_vec_grow((void **)&d->owner.at, &n, &d->owner.cap, blocks, sizeof *d->owner.at);
 }
 
 lt_status lt_deal_step(lt_deal *d, const lt_step_table *t, int64_t block, lt_error *e) {
   if (block < 1) return lt_fail(e, LT_USAGE, "a block holds at least one token, not %lld", (long long)block);
-  /* each sequence leaves at most one segment on each sp rank; grown once, then steady from step to step */
-  int64_t n = 0, most = t->sequences * d->sp;
-  if (!lt_vec_grow((void **)&d->segment, &n, &d->capacity, most, sizeof *d->segment))
-    return lt_fail_memory(e, (size_t)most * sizeof *d->segment, "the segments of a deal");
-  for (int32_t dp = 0; dp < d->dp; dp++)
-    for (int32_t sp = 0; sp < d->sp; sp++)
-      for (int32_t unit = 0; unit < d->units; unit++) deal_part(d, t, block, dp, sp, unit, &n);
+  int64_t n = 0, blocks = count_blocks(t, block), before = 0, at = 0;
+  if (!make_room(d, blocks)) return lt_fail_memory(e, (size_t)blocks * sizeof *d->segment, "the segments of a deal");
+  lt_status st = deal_owners(d, t, block, e);
+  for (int32_t dp = 0; dp < d->dp && st == LT_OK; dp++) {
+    for (int32_t sp = 0; sp < d->sp; sp++) {
+      at = before;
+      for (int32_t unit = 0; unit < d->units; unit++) deal_part(d, t, block, dp, sp, unit, &at, &n);
+    }
+    before = at;
+  }
   d->first[(int64_t)d->dp * d->sp * d->units] = n;
-  return LT_OK;
+  return st;
+}
+
+uint64_t lt_deal_hash(const lt_deal *d) {
+  const int64_t parts = (int64_t)d->dp * d->sp * d->units;
+  uint64_t h = lt_hash_bytes(LT_HASH_START, d->first, (size_t)(parts + 1) * sizeof *d->first);
+  return lt_hash_finish(lt_hash_bytes(h, d->segment, (size_t)d->first[parts] * sizeof *d->segment));
 }
 
 int64_t lt_deal_tokens(const lt_deal *d, int32_t dp, int32_t sp, int32_t unit) {
@@ -94,9 +176,8 @@ int64_t lt_deal_tokens(const lt_deal *d, int32_t dp, int32_t sp, int32_t unit) {
 }
 
 int64_t lt_deal_bound(int32_t dp, int32_t sp, int32_t units, int64_t sequences, int64_t length, int64_t tokens,
-                      int64_t block) {
-  /* sp rank 0 holds the most of every sequence, and more of a longer one */
-  int64_t share = min64(length, ceil_div(ceil_div(length, block), sp) * block);
+                      int64_t block, int64_t max_share) {
+  int64_t share = min64(length, lt_share_blocks(ceil_div(length, block), sp, max_share) * block);
   int64_t held = ceil_div(ceil_div(sequences, dp), units);
   if (share > 0 && held > tokens / share) return tokens;
   return min64(tokens, held * share);

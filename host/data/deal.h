@@ -3,6 +3,8 @@
 #ifndef LT_DATA_DEAL_H
 #define LT_DATA_DEAL_H
 
+#include "core/vec.h"
+#include "data/deal_policy.h"
 #include "data/step_table.h"
 
 typedef struct lt_segment { /* a run of consecutive tokens of the step table */
@@ -11,26 +13,35 @@ typedef struct lt_segment { /* a run of consecutive tokens of the step table */
 
 typedef struct lt_deal {
   int32_t dp, sp, units; /* extents */
+  lt_deal_policy policy; /* of the blocks of a sequence; set by lt_deal_use */
+  int64_t max_share;     /* millionths of a fair share */
   /* part (d, s, u) = segments [first[i], first[i + 1]) with i = (d * sp + s) * units + u, ascending in start */
   lt_segment *segment;
   int64_t *first;  /* [dp * sp * units + 1] */
   int64_t *tokens; /* [dp * sp * units] */
   int64_t capacity;
+  LT_VEC(int32_t) owner;    /* of the blocks of all sequences, one after the other */
+  LT_VEC(int64_t) document; /* of the sequence at hand: lt_deal_sequence */
 } lt_deal;
 
 lt_status lt_deal_create(int32_t dp, int32_t sp, int32_t units, lt_deal **out, lt_error *e);
 void lt_deal_free(lt_deal *d);
+/* What deals the blocks from now on; NULL: contiguous. What it points to is borrowed. max_share 0: the default. */
+void lt_deal_use(lt_deal *d, const lt_deal_policy *p, int64_t max_share);
 
 /* Deal a step. Sequences go over dp in consecutive runs, the first (count mod dp) ranks one more; a rank's sequences
 ** over its units likewise; each sequence over sp in contiguous blocks of `block` tokens. Parts may be empty. */
 lt_status lt_deal_step(lt_deal *d, const lt_step_table *t, int64_t block, lt_error *e);
 
+/* A hash of who holds what, compared between ranks. */
+uint64_t lt_deal_hash(const lt_deal *d);
+
 /* Tokens of part (dp, sp, unit); -1 for dp, sp or unit sums over it. */
 int64_t lt_deal_tokens(const lt_deal *d, int32_t dp, int32_t sp, int32_t unit);
 
 /* The most tokens any part of (dp, sp) can hold when a step has at most `sequences` sequences of at most `length`
-** tokens, `tokens` in all: the bound memory is planned by. */
+** tokens, `tokens` in all, whatever the partition: the bound memory is planned by. */
 int64_t lt_deal_bound(int32_t dp, int32_t sp, int32_t units, int64_t sequences, int64_t length, int64_t tokens,
-                      int64_t block);
+                      int64_t block, int64_t max_share);
 
 #endif

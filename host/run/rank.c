@@ -34,11 +34,12 @@ static lt_status name_control(lt_session *s, lt_error *e) {
 }
 
 lt_status lt_rank_agree(lt_session *s, const lt_step_table *t, lt_error *e) {
-  enum { NUMBER, TABLE, CONTROLS, PARTS };
+  enum { NUMBER, TABLE, CONTROLS, DEAL, PARTS };
   const lt_agreed what[PARTS] = {
       [NUMBER] = {"the number of the step", (uint64_t)s->step},
       [TABLE] = {"the step table", lt_step_table_hash(t)},
       [CONTROLS] = {"controls", hash_controls(s, 0, lt_session_graph(s)->control.n)},
+      [DEAL] = {"how the tokens are dealt (layout.partition)", lt_deal_hash(s->deal)},
   };
   lt_error found = {0};
   int32_t which;

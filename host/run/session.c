@@ -55,6 +55,7 @@ static lt_status create(lt_session *s, const lt_device *d, lt_error *e) {
   if (!status) status = create_ranks(s, d, e);
   if (!status) status = lt_bindings_create(s, e);
   if (!status) status = lt_deal_create(lt_mesh_dp(s->mesh), lt_mesh_sp(s->mesh), s->program->plan.units, &s->deal, e);
+  if (!status) lt_deal_use(s->deal, s->program->plan.data.partition, s->program->plan.data.max_share);
   return status ? status : lt_states_find(s, e);
 }
 
@@ -226,9 +227,7 @@ static lt_status begin_tape(lt_session *s, const lt_step_table *t, lt_error *e) 
 }
 
 static lt_status begin(lt_session *s, const lt_step_table *t, lt_error *e) {
-  int64_t block = s->program->plan.data.block;
-  lt_status status = lt_deal_step(s->deal, t, block > 0 ? block : 1, e);
-  if (!status) status = lt_bindings_begin(s, t, e);
+  lt_status status = lt_bindings_begin(s, t, e);
   if (!status) status = begin_tape(s, t, e);
   if (!status && s->all) lt_rank_begin_outputs(s);
   const lt_step_input in = {.step = s->step,
@@ -255,7 +254,9 @@ lt_status lt_session_step(lt_session *s, const lt_step_table *t, lt_error *e) {
     if (e && !e->code) *e = s->broken;
     return s->broken.code;
   }
-  lt_status status = s->all ? lt_rank_agree(s, t, e) : LT_OK;
+  int64_t block = s->program->plan.data.block;
+  lt_status status = lt_deal_step(s->deal, t, block > 0 ? block : 1, e);
+  if (!status && s->all) status = lt_rank_agree(s, t, e);
   if (!status) status = begin(s, t, e);
   if (status) return status;
   if (drive(s, &s->broken)) {
