@@ -13,6 +13,15 @@ lt_structure lt_recipe_structure(const lt_recipe_settings *s, int64_t length) {
   return of;
 }
 
+static lt_status check_weights(const lt_recipe_settings *s, int32_t ranks, lt_error *e) {
+  if (s->partition.kind != LT_PARTITION_WEIGHTED || ranks == 1 || s->partition.n_weight == ranks) return LT_OK;
+  lt_fail(e, LT_RECIPE, "a weighted partition needs a weight for every rank of sp");
+  lt_error_key(e, "layout.weights");
+  lt_error_expected(e, "%d numbers", (int)ranks);
+  lt_error_got(e, "%d", (int)s->partition.n_weight);
+  return LT_RECIPE;
+}
+
 /* least: units as small as the recipe lets them be. */
 static lt_status ask(lt_recipe *r, int32_t ranks, const lt_structure *of, bool least, lt_plan_options *out,
                      lt_error *e) {
@@ -20,6 +29,8 @@ static lt_status ask(lt_recipe *r, int32_t ranks, const lt_structure *of, bool l
   int64_t batch = -1, layers = -1;
   lt_mesh mesh;
   lt_status st = lt_mesh_create(&s->mesh, ranks, &mesh, e);
+  if (st != LT_OK) return st;
+  st = check_weights(s, lt_mesh_sp(&mesh), e);
   if (st != LT_OK) return st;
   int64_t sequences = ceil_div(s->tokens, of->length);
   *out =
@@ -35,7 +46,12 @@ static lt_status ask(lt_recipe *r, int32_t ranks, const lt_structure *of, bool l
                         .shard = s->shard,
                         .backward = true,
                         .machine = {.link = s->link, .between = s->between},
-                        .data = {.tokens = s->tokens, .sequences = sequences, .length = of->length, .block = s->block}};
+                        .data = {.tokens = s->tokens,
+                                 .sequences = sequences,
+                                 .length = of->length,
+                                 .block = s->block > 0 ? s->block : lt_share_block(128, of->length, lt_mesh_sp(&mesh)),
+                                 .max_share = s->max_share,
+                                 .partition = &s->partition}};
   const lt_recipe_facts facts = {.ranks = ranks,
                                  .dp = lt_mesh_dp(&mesh),
                                  .sp = lt_mesh_sp(&mesh),

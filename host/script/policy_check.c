@@ -120,6 +120,29 @@ static lt_status check_plan(lt_recipe *r, lt_error *e) {
   return st;
 }
 
+/* ---- The partition ---- */
+
+static lt_status check_partition(lt_recipe *r, lt_error *e) {
+  enum { BLOCKS = 48, RANKS = 4 };
+  static const int64_t document[] = {0, 5, 96, 100, 480};
+  const lt_deal_policy *p = &lt_recipe_get(r)->partition;
+  const lt_deal_sequence s = {.tokens = 480,
+                              .block = 10,
+                              .blocks = BLOCKS,
+                              .ranks = RANKS,
+                              .most = lt_share_blocks(BLOCKS, RANKS, lt_recipe_get(r)->max_share),
+                              .document = document,
+                              .documents = 4};
+  int32_t owner[2][BLOCKS];
+  if (p->kind != LT_PARTITION_OWN) return LT_OK;
+  for (int i = 0; i < 2; i++) /* one it refuses proves nothing: it is made up */
+    if (lt_partition_deal(p, &s, owner[i], NULL) != LT_OK) return LT_OK;
+  if (memcmp(owner[0], owner[1], sizeof owner[0]) == 0) return LT_OK;
+  lt_status st = fail_impure("layout.partition", "", "a partition, asked twice", e);
+  lt_recipe_place(r, e);
+  return st;
+}
+
 /* ---- The graph ---- */
 
 static bool same_attrs(const lt_node *a, const lt_node *b) {
@@ -163,6 +186,7 @@ static lt_status check_graph(lt_recipe *r, lt_error *e) {
 lt_status lt_recipe_check_pure(lt_recipe *r, lt_error *e) {
   lt_status st = check_graph(r, e);
   if (st == LT_OK) st = check_plan(r, e);
+  if (st == LT_OK) st = check_partition(r, e);
   if (st == LT_OK) st = check_lr(r, e);
   return st == LT_OK ? check_policies(r, e) : st;
 }

@@ -4,6 +4,7 @@
 #include "run/session.h"
 #include "script/data.h"
 #include "script/graph.h"
+#include "script/partition.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -16,6 +17,8 @@ typedef struct program {
   lt_plan_options options;
   lt_dtype real;
   int build; /* registry reference of the build function */
+  lt_lua_partition own;
+  lt_deal_policy partition;
 } program;
 
 static program *check_program(lua_State *L) {
@@ -29,7 +32,8 @@ static int program_close(lua_State *L) {
   lt_session_free(p->session);
   p->session = NULL;
   luaL_unref(L, LUA_REGISTRYINDEX, p->build);
-  p->build = LUA_NOREF;
+  luaL_unref(L, LUA_REGISTRYINDEX, p->own.function);
+  p->build = p->own.function = LUA_NOREF;
   return 0;
 }
 
@@ -83,10 +87,20 @@ static void read_order(lua_State *L, lt_mesh_spec *m) {
   lua_pop(L, 1);
 }
 
+static void read_partition(lua_State *L, program *p) {
+  lua_getfield(L, 1, "partition");
+  if (!lt_lua_read_partition(L, &p->own, &p->partition))
+    lt_lua_fail(L, "partition is \"contiguous\", \"zigzag\", \"striped\", \"balanced\" or a function");
+  lua_getfield(L, 1, "max_share");
+  p->options.data.max_share = lt_lua_share(luaL_optnumber(L, -1, 0));
+  p->options.data.partition = &p->partition;
+  lua_pop(L, 1);
+}
+
 static void read_options(lua_State *L, program *p) {
-  static const char *const keys[] = {"dtype",  "ranks",      "mesh",     "order",  "shard",  "seed",
-                                     "units",  "checkpoint", "layers",   "budget", "tokens", "sequences",
-                                     "length", "block",      "backward", "build",  NULL};
+  static const char *const keys[] = {"dtype",      "ranks",  "mesh",      "order",     "shard",     "seed",   "units",
+                                     "checkpoint", "layers", "budget",    "tokens",    "sequences", "length", "block",
+                                     "backward",   "build",  "partition", "max_share", NULL};
   lt_lua_check_keys(L, 1, keys, "lt.program");
   lt_plan_options *o = &p->options;
   const char *real = lt_lua_opt_text(L, 1, "dtype", "f32");
@@ -108,6 +122,7 @@ static void read_options(lua_State *L, program *p) {
   o->data.sequences = lt_lua_opt_int(L, 1, "sequences", 1);
   o->data.length = lt_lua_opt_int(L, 1, "length", o->data.tokens);
   o->data.block = lt_lua_opt_int(L, 1, "block", 128);
+  read_partition(L, p);
   if (world < 1) lt_lua_fail(L, "ranks must be at least 1");
   if (world > MOST_RANKS) lt_lua_fail(L, "at most %d ranks, not %lld", MOST_RANKS, (long long)world);
   if (units < 0) lt_lua_fail(L, "units must not be negative (0: the plan chooses)");
@@ -122,7 +137,7 @@ static int program_create(lua_State *L) {
   lua_settop(L, 1);
   program *p = lua_newuserdata(L, sizeof *p);
   memset(p, 0, sizeof *p);
-  p->build = LUA_NOREF;
+  p->build = p->own.function = LUA_NOREF;
   luaL_getmetatable(L, TYPE);
   lua_setmetatable(L, -2);
   lua_newtable(L); /* the program's environment keeps bound tensors */

@@ -5,6 +5,7 @@
 
 #include "core/text.h"
 #include "script/graph.h"
+#include "script/partition.h"
 #include "script/recipe_inside.h"
 
 #include <stdio.h>
@@ -21,6 +22,8 @@ struct lt_recipe {
   lt_recipe_settings settings;
   lt_recipe_length *length;
   const char **train, **eval, **keep, **drop;
+  int32_t *weights;
+  lt_lua_partition partition;
   double seconds; /* for building */
 };
 
@@ -119,7 +122,26 @@ static void read_layout(lua_State *L, lt_recipe_settings *s) {
   m->per_node = (int32_t)get_int(L, "layout.machine.per_node", 0);
   s->link = get_number(L, "layout.machine.links.inside", 0);
   s->between = get_number(L, "layout.machine.links.between", 0);
-  s->block = get_int(L, "layout.block", 128);
+  s->block = get_int(L, "layout.block", 0);
+}
+
+static void read_partition(lua_State *L, lt_recipe *r) {
+  lt_recipe_settings *s = &r->settings;
+  push_setting(L, "layout.partition");
+  if (!lt_lua_read_partition(L, &r->partition, &s->partition)) luaL_error(L, "layout.partition");
+  s->max_share = lt_lua_share(get_number(L, "layout.max_share", 0));
+  push_setting(L, "layout.weights");
+  const int n = lua_istable(L, -1) ? (int)lua_objlen(L, -1) : 0;
+  r->weights = calloc((size_t)n + 1, sizeof *r->weights);
+  if (!r->weights) luaL_error(L, "out of memory");
+  for (int i = 0; r->weights && i < n; i++) {
+    lua_rawgeti(L, -1, i + 1);
+    r->weights[i] = (int32_t)lua_tonumber(L, -1);
+    lua_pop(L, 1);
+  }
+  lua_pop(L, 1);
+  s->partition.weight = r->weights;
+  s->partition.n_weight = n;
 }
 
 static int read_settings(lua_State *L) {
@@ -145,6 +167,7 @@ static int read_settings(lua_State *L) {
   s->save_every = get_int(L, "save.every", 0);
   s->save_keep = get_int(L, "save.keep", 1);
   read_layout(L, s);
+  read_partition(L, r);
   s->shard = (int32_t)get_int(L, "optim.shard", 0);
   s->budget = get_int(L, "checkpoint.budget", 0);
   if (!lt_checkpoint_find(get_text(L, "checkpoint.mode"), &s->checkpoint)) return luaL_error(L, "checkpoint.mode");
@@ -259,6 +282,7 @@ void lt_recipe_free(lt_recipe *r) {
   if (!r) return;
   lt_script_free(r->script);
   free(r->length);
+  free(r->weights);
   free(r->train);
   free(r->eval);
   free(r->keep);

@@ -5,6 +5,7 @@
 #define LT_SCRIPT_RECIPE_H
 
 #include "compile/compile.h"
+#include "data/deal_policy.h"
 
 typedef struct lt_recipe lt_recipe;
 
@@ -45,8 +46,10 @@ typedef struct lt_recipe_settings { /* strings and arrays are the recipe's */
   int64_t save_every;    /* 0: only at the end */
   int64_t save_keep;
   lt_mesh_spec mesh;
-  double link, between; /* bytes a second inside a machine, and from one to others */
-  int64_t block;
+  double link, between;      /* bytes a second inside a machine, and from one to others */
+  int64_t block;             /* 0: as the length asks for */
+  lt_deal_policy partition;  /* of a sequence over sp */
+  int64_t max_share;         /* millionths of a fair share */
   int32_t shard;             /* of the optimizer, 0 to 3 */
   uint32_t checkpoint;       /* LT_MAY of what layers may keep */
   int32_t layers;            /* that keep the least of it, the first ones; -1: as the budget needs */

@@ -167,7 +167,10 @@ function lt.optim.adamw(fields) end
 ---@field mesh? lt.recipe.mesh Ranks along each axis; "auto" takes what the others leave; with nothing said all go to dp. Default: {}.
 ---@field order? "pp"|"dp"|"sp"|"tp"|("pp"|"dp"|"sp"|"tp")[] Axes, the one whose ranks are nearest first; what is not named follows as tp, sp, dp, pp. Default: {}.
 ---@field machine? lt.recipe.machine What is near: ranks fill machine after machine. It decides predicted times, never results. Default: {}.
----@field block? integer Tokens a block that sequence parallelism deals. Default: 128.
+---@field partition? "contiguous"|"zigzag"|"striped"|"balanced"|"weighted"|function How the blocks of a sequence are dealt over sp: "balanced": equal work, few keys moved; "weighted": work by layout.weights; or function(sequence) that returns the rank of every block, from 0. Default: "balanced".
+---@field weights? integer|integer[] How fast each rank of sp is beside the others, for "weighted". Default: {}.
+---@field max_share? number Most that a rank of sp holds of a sequence, as a multiple of a fair share, in whole blocks; memory is planned by it. Default: 1.05.
+---@field block? integer Tokens a block that sequence parallelism deals. Default: 128, less for under 1024 tokens a rank.
 ---@field place? table<string, "replicated"|lt.recipe.placement> Parameters by patterns of their names, over what layers and optimizer say: "replicated" on tp, or { tp = dimension, shard = level }. Default: {}.
 
 ---What is computed again in the backward pass instead of kept: a mode, or a table of these.

@@ -1,7 +1,7 @@
 -- program.lua: lt.program: compile and run any graph from a script, layers and losses written as in a recipe.
 -- lt.program { dtype = "f32", ranks = 1, mesh = { dp = 1 }, order = { "tp" }, shard = 0, place = {}, seed = 0,
---   units = 1, checkpoint = "none", tokens =, sequences =, length =, backward = true, generate = nil,
---   build = function(ctx) … end }
+--   units = 1, checkpoint = "none", tokens =, sequences =, length =, block = 128, partition = "balanced",
+--   max_share = 1.05, backward = true, generate = nil, build = function(ctx) … end }
 --   → a program: step, bind, output, read …
 local core = require "ltrain.core"
 local context = require "ltrain.context"

@@ -47,6 +47,50 @@ describe("ltrain-lua --verify-layout", function()
     assert.matches("6 ranks: the recipe's mesh allows no such layout", said, 1, true)
   end)
 
+  it("deals a sequence over sp as the recipe says", function()
+    for _, partition in ipairs { "contiguous", "zigzag", "striped" } do
+      local status, said = run("--ranks 3 --set layout.mesh.sp=3 --set layout.partition=" .. partition)
+      assert.equal(0, status, said)
+      assert.matches("1 of 1 layouts agree", said, 1, true)
+    end
+    local own = folder .. "/own.lua"
+    command.write(own, (recipe:gsub("\n}\n$", [[
+
+  layout = { mesh = { sp = 2 }, partition = function(s)
+    local owner = {}
+    for b = 1, s.blocks do owner[b] = b == 1 and 1 or (b + 1) %% 2 end
+    return owner
+  end },
+}
+]])))
+    local status, said = command.run(folder, own .. " --verify-layout --ranks 2")
+    assert.equal(0, status, said)
+    assert.matches("1 of 1 layouts agree", said, 1, true)
+    command.write(own, (recipe:gsub("\n}\n$", [[
+
+  layout = { mesh = { sp = 2 }, partition = "weighted",
+    weights = { 3, 1, 1 }, max_share = 1.6 },
+}
+]])))
+    status, said = command.run(folder, own .. " --check --ranks 2")
+    assert.equal(3, status, said)
+    assert.matches("own.lua:10: layout.weights: a weighted partition needs a weight for every rank of sp\n" ..
+      "  expected 2 numbers, got 3", said, 1, true)
+    command.write(own, (recipe:gsub("^", "local n = 0\n"):gsub("\n}\n$", [[
+
+  layout = { mesh = { sp = 2 }, partition = function(s)
+    local owner = {}
+    n = n + 1
+    for b = 1, s.blocks do owner[b] = (b + n) %% 2 end
+    return owner
+  end },
+}
+]])))
+    status, said = command.run(folder, own .. " --check --ranks 2")
+    assert.equal(3, status, said)
+    assert.matches("own.lua:10: layout.partition: gives two answers to one question", said, 1, true)
+  end)
+
   it("wants to know the ranks", function()
     local status, said = run ""
     assert.equal(2, status)

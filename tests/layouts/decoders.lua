@@ -68,13 +68,14 @@ local function update(shard)
   return lt.check(lt.optim.adamw { lr = 0.01, eps = 1e-4, clip = 0.5, shard = shard }, "optim")
 end
 
--- Three steps on a layout: { mesh, ranks, order, place, shard, units, checkpoint, block, dtype }.
+-- Three steps on a layout: { mesh, ranks, order, place, shard, units, checkpoint, block, partition, max_share, dtype }.
 -- → { loss, norm (by step), gradient (of step 1, by name), after (by name) }, memory, traffic
 function decoders.run(m, layout)
   local optim = update(layout.shard)
   local p = lt.program {
     dtype = layout.dtype or "f64", ranks = layout.ranks, mesh = layout.mesh, order = layout.order, place = layout.place,
     shard = layout.shard, units = layout.units, checkpoint = layout.checkpoint, block = layout.block or 1, seed = 5,
+    partition = layout.partition, max_share = layout.max_share,
     tokens = most "tokens", sequences = most "sequences", length = most "longest",
     build = function(ctx)
       lt.nn.build(ctx, m)
@@ -183,6 +184,7 @@ function decoders.text(layout)
   if (layout.units or 1) > 1 then parts[#parts + 1] = layout.units .. " units" end
   if layout.checkpoint then parts[#parts + 1] = layout.checkpoint end
   if layout.block then parts[#parts + 1] = "block " .. layout.block end
+  if layout.partition then parts[#parts + 1] = tostring(layout.partition) end
   return table.concat(parts, ", ")
 end
 
