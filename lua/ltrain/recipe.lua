@@ -121,14 +121,17 @@ local layout = {
         } },
     } },
   { "partition", type = "any", default = "balanced", of = {
-      { type = "string", choices = { "contiguous", "zigzag", "striped", "balanced", "weighted" } }, { type = "function" } },
+      { type = "string", choices = { "contiguous", "zigzag", "striped", "balanced", "weighted" } },
+      { type = "function" } },
     doc = "How the blocks of a sequence are dealt over sp: \"balanced\": equal work, few keys moved; \"weighted\": " ..
       "work by layout.weights; or function(sequence) that returns the rank of every block, from 0." },
   { "weights", type = "list", of = { type = "integer", min = 1, max = 65536 }, default = {},
     doc = "How fast each rank of sp is beside the others, for \"weighted\"." },
   { "max_share", type = "number", min = 1, max = 1024, default = 1.05,
-    doc = "Most that a rank of sp holds of a sequence, as a multiple of a fair share, in whole blocks; memory is planned by it." },
-  { "block", type = "integer", min = 1, max = MOST, unit = "tokens", computed = "128, less for under 1024 tokens a rank",
+    doc = "Most that a rank of sp holds of a sequence, as a multiple of a fair share, in whole blocks; memory is " ..
+      "planned by it." },
+  { "block", type = "integer", min = 1, max = MOST, unit = "tokens",
+    computed = "128, less for under 1024 tokens a rank",
     doc = "Tokens a block that sequence parallelism deals." },
   { "place", type = "map", default = {}, key = "a name *", of = { type = "any", of = {
       { type = "string", choices = { "replicated" } },

@@ -74,21 +74,21 @@ describe("ltrain-lua --verify-layout", function()
 ]])))
     status, said = command.run(folder, own .. " --check --ranks 2")
     assert.equal(3, status, said)
-    assert.matches("own.lua:10: layout.weights: a weighted partition needs a weight for every rank of sp\n" ..
+    assert.matches("own.lua:9: layout.weights: a weighted partition needs a weight for every rank of sp\n" ..
       "  expected 2 numbers, got 3", said, 1, true)
     command.write(own, (recipe:gsub("^", "local n = 0\n"):gsub("\n}\n$", [[
 
   layout = { mesh = { sp = 2 }, partition = function(s)
     local owner = {}
     n = n + 1
-    for b = 1, s.blocks do owner[b] = (b + n) %% 2 end
+    for b = 1, s.blocks do owner[b] = (b + n) %% s.ranks end
     return owner
   end },
 }
 ]])))
     status, said = command.run(folder, own .. " --check --ranks 2")
     assert.equal(3, status, said)
-    assert.matches("own.lua:10: layout.partition: gives two answers to one question", said, 1, true)
+    assert.matches("own.lua:9: layout.partition: gives two answers to one question", said, 1, true)
   end)
 
   it("wants to know the ranks", function()
