@@ -1,5 +1,6 @@
 /* help.c: --help, of the whole and of each command, and --version.
-** The lists of commands and options are those of options.c; a test runs every example that is printed here. */
+** The lists of commands and options are those of options.c; tests/cli/help_spec.lua runs every example that is
+** printed here. */
 #include "cli/cli.h"
 #include "kernels/kernels.h"
 

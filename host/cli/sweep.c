@@ -83,10 +83,10 @@ static lt_status begin(sweep *s, lt_error *e) {
 /* ---- The points ---- */
 
 static char *first_line(const lt_error *e) {
-  lt_text t = {0};
-  lt_text_add(&t, "%s%s%s", e->where, e->where[0] ? ": " : "", e->what);
-  if (t.s) t.s[strcspn(t.s, "\n")] = '\0';
-  return t.s;
+  char text[LT_ERROR_TEXT];
+  lt_error_format(e, text, sizeof text);
+  text[strcspn(text, "\n")] = '\0';
+  return strdup(text);
 }
 
 static lt_status train(sweep *s, sweep_point *p, cli_options *o, lt_error *e) {
