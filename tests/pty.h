@@ -113,7 +113,10 @@ static inline int pty_close(pty *p, double seconds) {
   pid_t gone = 0;
   while ((gone = waitpid(p->pid, &status, WNOHANG)) == 0 && pty_now() < end) (void)pty_read(p, 0.02);
   if (gone == 0) {
-    fprintf(stderr, "  still there; at the end of what it wrote:\n%s\n", p->n > 300 ? p->text + p->n - 300 : p->n ? p->text : "");
+    fprintf(stderr, "  still there; at the end of what it wrote:\n%s\n",
+            p->n > 300 ? p->text + p->n - 300
+            : p->n     ? p->text
+                       : "");
     kill(p->pid, SIGKILL);
     waitpid(p->pid, &status, 0);
   } else {

@@ -78,9 +78,9 @@ const struct lt_tape *lt_session_tape(const lt_session *s);
 lt_status lt_session_gather_tape(lt_session *s, lt_error *e); /* collective */
 
 typedef struct lt_comm_figures { /* transfers of the last step */
-  double sent, received; /* bytes, of all ranks together */
-  double seconds;        /* of the rank where transfers took longest: lt_executor_waits */
-  double waited;         /* of the rank that waited longest */
+  double sent, received;         /* bytes, of all ranks together */
+  double seconds;                /* of the rank where transfers took longest: lt_executor_waits */
+  double waited;                 /* of the rank that waited longest */
 } lt_comm_figures;
 lt_status lt_session_comm(lt_session *s, lt_comm_figures *out, lt_error *e); /* collective */
 

@@ -253,8 +253,8 @@ end
 -- ---- Keys and values that are kept ----
 
 -- What all layers that see equally far share: which slot each token has, and which token each slot holds, bound by
--- host/run/slots.c under these names. A query sees `reach` positions; a chunk of tokens is written at once before any of
--- them looks back, so that it needs room besides.
+-- host/run/slots.c under these names. A query sees `reach` positions; a chunk of tokens is written at once before any
+-- of them looks back, so that it needs room besides.
 local function ring(ctx, window)
   local reach = ctx.generate.reach
   if window > 0 and window < reach then reach = window end

@@ -1,6 +1,6 @@
 -- place.lua: layout.place: where parameters lie, by patterns of their names, over what layers and optimizer say.
--- { ["model.layers.*.mlp.*"] = "replicated", ["lm_head.weight"] = { tp = 1, shard = 3 } }: `*` is any run of letters, tp
--- the dimension that is cut, shard the level over dp and sp. Results do not depend on it; its price is the pass's.
+-- { ["model.layers.*.mlp.*"] = "replicated", ["lm_head.weight"] = { tp = 1, shard = 3 } }: `*` is any run of letters,
+-- tp the dimension that is cut, shard the level over dp and sp. Results do not depend on it; its price is the pass's.
 local core = require "ltrain.core"
 
 local place = {}
@@ -11,8 +11,8 @@ local dimensions = { out = 0, ["in"] = 1 }
 
 local function whole(x, most) return type(x) == "number" and x % 1 == 0 and x >= 0 and x <= most end
 
--- What one entry says: { tp = the dimension cut, or false: whole on every rank, shard = 0 to 3 }, each nil where nothing
--- is said of it. nil where it says nothing known.
+-- What one entry says: { tp = the dimension cut, or false: whole on every rank, shard = 0 to 3 }, each nil where
+-- nothing is said of it. nil where it says nothing known.
 function place.read(value)
   if value == "replicated" then return { tp = false } end
   if type(value) ~= "table" then return nil end

@@ -203,7 +203,9 @@ end
 
 -- Of the library: what recipes are written with. lt.arg is theirs alone.
 local offered = { arg = require("ltrain.arguments").arg }
-for _, name in ipairs { "nn", "optim", "lr", "control", "policy", "op", "random", "version" } do offered[name] = lt[name] end
+for _, name in ipairs { "nn", "optim", "lr", "control", "policy", "op", "random", "version" } do
+  offered[name] = lt[name]
+end
 
 local names = {
   assert = assert, error = error, ipairs = ipairs, pairs = pairs_in_order, pcall = protected, xpcall = protected_by,

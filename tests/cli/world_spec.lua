@@ -97,10 +97,10 @@ describe("mpirun ltrain-lua recipe.lua", function()
       local name = "layout" .. i
       local bits, records = train(name, l[1], set)
       agree(one, records, set)
-      for i = 1, #one do
-        local comm = records[i].comm
-        assert.is_nil(one[i].comm)
-        assert.is_true(records[i].loss == nil or comm.sent > 0 and comm.seconds > 0 and comm.waited >= 0, set)
+      for s = 1, #one do
+        local comm = records[s].comm
+        assert.is_nil(one[s].comm)
+        assert.is_true(records[s].loss == nil or comm.sent > 0 and comm.seconds > 0 and comm.waited >= 0, set)
       end
       assert.is_true(records[1].memory < one[1].memory, set) -- the work was split
       if i % 3 == 2 then assert.same((alone(name .. "walked", set .. " --ranks " .. l[1])), bits) end
