@@ -290,8 +290,11 @@ static void close_editor(prompt *p) {
   free(p->file);
 }
 
+/* The terminal is made ready before the prompt shows: libedit itself waits until it reads, and would let control keys that
+** come in between go to the terminal. */
 static bool edit_line(prompt *p, lt_text *line) {
   int n = 0;
+  el_set(p->edit, EL_PREP_TERM, 1);
   const char *s = el_gets(p->edit, &n);
   if (!s || n <= 0) {
     printf(stop ? "^C\n" : "\n");

@@ -205,7 +205,8 @@ lt_status lt_pass_checkpoint(lt_graph *g, const lt_checkpoint *c, lt_error *e) {
   }
   for (int64_t v = 0; v < r.n_value; v++) r.clone[v] = LT_NONE;
   for (int32_t l = 0; l < r.layers; l++) lt_mark_recomputed(g, c, l, r.wanted);
-  if (!rewrite(&r)) status = lt_fail_memory(e, sizeof(lt_node) * (size_t)r.n_node, "recomputed layers");
+  if (r.n_node && memchr(r.wanted, 1, (size_t)r.n_node) && !rewrite(&r))
+    status = lt_fail_memory(e, sizeof(lt_node) * (size_t)r.n_node, "recomputed layers");
 done:
   free(r.clone);
   free(r.wanted);

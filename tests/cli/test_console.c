@@ -19,12 +19,11 @@ static void ask(pty *p, const char *line, const char *answer) {
   snprintf(printed, sizeof printed, "\n%s\r\n", answer);
   pty_send(p, all);
   pty_expect(p, printed, 20);
-  pty_expect(p, "> ", 20); /* before it, the terminal would take control keys for itself */
+  pty_expect(p, "> ", 20); /* then the terminal takes no control keys for itself */
 }
 
 /* At a prompt that was waited for. */
 static void say_goodbye(pty *p) {
-  usleep(100000);
   pty_send(p, "\004");
   CHECK_INT(pty_close(p, 20), 0);
   pty_free(p);
@@ -165,7 +164,6 @@ static void test_history(void) {
   if (!start(&p)) return;
   pty_send(&p, "\033[A\033[A\r"); /* twice up */
   pty_expect(&p, "\nremember\r\n> ", 20);
-  usleep(100000);
   pty_send(&p, "\022'mem\r"); /* search backwards; Return takes it */
   pty_expect(&p, "\nremember\r\n> ", 20);
   say_goodbye(&p);
