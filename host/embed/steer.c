@@ -84,23 +84,10 @@ lt_status lt_steer_open(lt_run *r, lt_error *e) {
 
 static bool put(lt_tree *t, const char *name, double x) { return lt_tree_set(t, name, lt_tree_number(x)); }
 
-static lt_tree *controls_of(const lt_steering *s) {
-  lt_tree *t = lt_tree_table();
-  bool ok = t != NULL;
-  for (int32_t i = 0; ok && i < lt_steering_controls(s); i++) {
-    const char *name;
-    double x = lt_steering_value(s, i, &name);
-    ok = put(t, name, x);
-  }
-  if (ok) return t;
-  lt_tree_free(t);
-  return NULL;
-}
-
 /* The statistics of the last step, the controls as they are, and a held-out loss measured just now. */
 static lt_tree *stats_now(const struct lt_steer *s, const lt_run_stats *now) {
   lt_tree *t = lt_tree_copy(s->last);
-  bool ok = t && lt_tree_set(t, "controls", controls_of(s->steering)) &&
+  bool ok = t && lt_tree_set(t, "controls", lt_steering_values(s->steering)) &&
             (!now->evaluated || put(t, "eval_loss", now->eval_loss));
   if (ok) return t;
   lt_tree_free(t);
@@ -112,7 +99,7 @@ static lt_tree *times_now(const struct lt_steer *s) {
   lt_tree *t = lt_tree_table();
   bool ok = t && step && tokens && put(t, "step", step->number) && put(t, "seconds", s->seconds) &&
             put(t, "tokens_per_s", s->seconds > 0 ? tokens->number / s->seconds : 0) &&
-            lt_tree_set(t, "controls", controls_of(s->steering));
+            lt_tree_set(t, "controls", lt_steering_values(s->steering));
   if (ok) return t;
   lt_tree_free(t);
   return NULL;

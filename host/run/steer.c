@@ -114,6 +114,19 @@ double lt_steering_value(const lt_steering *s, int32_t i, const char **name) {
   return s->value[i].next;
 }
 
+lt_tree *lt_steering_values(const lt_steering *s) {
+  lt_tree *t = lt_tree_table();
+  bool ok = t != NULL;
+  for (int32_t i = 0; ok && i < lt_steering_controls(s); i++) {
+    const char *name;
+    double x = lt_steering_value(s, i, &name);
+    ok = lt_tree_set(t, name, lt_tree_number(x));
+  }
+  if (ok) return t;
+  lt_tree_free(t);
+  return NULL;
+}
+
 bool lt_steering_is_speed(const lt_steering *s, int32_t i) { return s->control[i].speed; }
 
 double lt_steering_get(const lt_steering *s, const char *name, double otherwise) {

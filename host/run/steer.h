@@ -50,6 +50,8 @@ void lt_steering_cancel(lt_steering *s);
 
 /* The value of control i, pending or in force. */
 double lt_steering_value(const lt_steering *s, int32_t i, const char **name);
+/* All of them, a table of name → number: what policies are given. NULL: no memory. The caller frees it. */
+lt_tree *lt_steering_values(const lt_steering *s);
 bool lt_steering_is_speed(const lt_steering *s, int32_t i);
 double lt_steering_get(const lt_steering *s, const char *name, double otherwise);
 /* Set a control by hand, or from a log: in force at once. LT_USAGE when it is not declared or out of range. */

@@ -14,24 +14,11 @@
 
 static bool put(lt_tree *t, const char *name, double x) { return lt_tree_set(t, name, lt_tree_number(x)); }
 
-static lt_tree *control_values(const lt_steering *s) {
-  lt_tree *t = lt_tree_table();
-  bool ok = t != NULL;
-  for (int32_t i = 0; ok && i < lt_steering_controls(s); i++) {
-    const char *name;
-    double x = lt_steering_value(s, i, &name);
-    ok = put(t, name, x);
-  }
-  if (ok) return t;
-  lt_tree_free(t);
-  return NULL;
-}
-
 /* Step i of a run whose loss falls, stays and rises, with an evaluation every fourth step. */
 static lt_tree *made_up(const lt_steering *s, lt_policy_kind kind, int i) {
   double loss = 3 + cos(i / 8.0);
   lt_tree *t = lt_tree_table();
-  bool ok = t && put(t, "step", i) && lt_tree_set(t, "controls", control_values(s));
+  bool ok = t && put(t, "step", i) && lt_tree_set(t, "controls", lt_steering_values(s));
   if (ok && kind == LT_POLICY_SPEED) ok = put(t, "seconds", 0.5 + 0.1 * (i % 3)) && put(t, "tokens_per_s", 1000);
   if (ok && kind == LT_POLICY_STEP)
     ok = put(t, "loss", loss) && put(t, "tokens", 1024) && put(t, "count", 1000) && put(t, "grad_norm", 1 / loss) &&
