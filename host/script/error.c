@@ -185,6 +185,7 @@ void lt_lua_error(lua_State *L, int index, lt_status code, lt_error *e) {
   }
   lt_fail(e, code, "%s", s);
   if (strlen(s) < sizeof e->what) take_apart(s, e);
+  if (!e->what[0]) snprintf(e->what, sizeof e->what, "an error without a message");
 }
 
 void lt_lua_open_error(lua_State *L) {
