@@ -61,6 +61,7 @@ typedef struct lt_plan_options {
   int32_t n_keep, n_drop;
   int32_t shard; /* of the optimizer, over data axes: 1 moments, 2 and gradients, 3 and parameters; 0 nothing */
   bool backward; /* false: forward only, for evaluation */
+  int32_t max_depth, depth; /* hops of an exchange under way at once: at most, and at the start; 0: 1 */
   lt_data_bounds data;
   lt_machine machine;         /* each 0: the default */
   struct lt_reasons *reasons; /* where the passes write what they considered; NULL: nobody asks */

@@ -45,6 +45,8 @@ static lt_status ask(lt_recipe *r, int32_t ranks, const lt_structure *of, bool l
                         .n_drop = (int32_t)s->n_drop,
                         .shard = s->shard,
                         .backward = true,
+                        .max_depth = s->max_depth,
+                        .depth = s->depth,
                         .machine = {.link = s->link, .between = s->between},
                         .data = {.tokens = s->tokens,
                                  .sequences = sequences,

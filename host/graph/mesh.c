@@ -129,6 +129,46 @@ static lt_status mesh_machines(const lt_mesh_spec *spec, int32_t world, int32_t 
   return LT_RECIPE;
 }
 
+/* The inner part of sp where the recipe leaves it to us: its ranks on a machine, if machines end within it. */
+static int32_t mesh_inner_auto(const int32_t size[MESH_COMPOSITE], const int *order, int32_t per_node, int32_t world) {
+  int32_t sp = size[MESH_SP], stride = 1, inner = 1;
+  for (int i = 0; order[i] != MESH_SP; i++) stride *= size[order[i]];
+  int32_t near = per_node / stride;
+  if (per_node < world && per_node % stride == 0 && near > 1 && near < sp && sp % near == 0) return near;
+  for (int32_t d = 1; (int64_t)d * d <= sp; d++)
+    if (sp % d == 0) inner = d;
+  return inner;
+}
+
+/* sp_i and dp_i: as the recipe says, else the largest part of sp that ep has. */
+static lt_status mesh_inner(const lt_mesh_spec *spec, const int32_t size[MESH_COMPOSITE], int32_t automatic,
+                            int32_t *sp_i, int32_t *dp_i, lt_error *e) {
+  char text[160];
+  int32_t ep = spec->ep ? spec->ep : 1, r = size[MESH_SP];
+  for (*sp_i = ep; r;) { /* gcd(ep, sp) */
+    int32_t t = *sp_i % r;
+    *sp_i = r;
+    r = t;
+  }
+  *dp_i = ep / *sp_i;
+  if (!spec->inner || (spec->inner == LT_MESH_AUTO && ep > 1)) return LT_OK;
+  int32_t inner = spec->inner == LT_MESH_AUTO ? automatic : spec->inner;
+  if (inner < 1 || size[MESH_SP] % inner) {
+    lt_fail(e, LT_RECIPE, "the inner part of sp must divide it");
+    lt_error_expected(e, "%s", mesh_divisors(size[MESH_SP], text, sizeof text));
+  } else if (ep > 1 && (ep % inner || size[MESH_DP] % (ep / inner))) {
+    lt_fail(e, LT_RECIPE, "the inner part of sp is a part of the expert axis too");
+    lt_error_expected(e, "inner = %d", *sp_i);
+  } else {
+    *sp_i = inner;
+    *dp_i = ep > 1 ? ep / inner : 1;
+    return LT_OK;
+  }
+  lt_error_key(e, "layout.inner");
+  lt_error_got(e, "inner = %d with sp = %d, ep = %d", inner, size[MESH_SP], ep);
+  return LT_RECIPE;
+}
+
 lt_status lt_mesh_create(const lt_mesh_spec *spec, int32_t world, lt_mesh *out, lt_error *e) {
   int order[MESH_COMPOSITE];
   int32_t size[MESH_COMPOSITE];
@@ -149,13 +189,9 @@ lt_status lt_mesh_create(const lt_mesh_spec *spec, int32_t world, lt_mesh *out, 
     lt_error_got(e, "ep = %d with dp = %d, sp = %d", ep, size[MESH_DP], size[MESH_SP]);
     return LT_RECIPE;
   }
-  int32_t sp_i = ep, r = size[MESH_SP]; /* gcd(ep, sp): the largest inner part of sp */
-  while (r) {
-    int32_t t = sp_i % r;
-    sp_i = r;
-    r = t;
-  }
-  int32_t dp_i = ep / sp_i;
+  int32_t sp_i, dp_i;
+  status = mesh_inner(spec, size, mesh_inner_auto(size, order, out->per_node, world), &sp_i, &dp_i, e);
+  if (status) return status;
   out->world = world;
   out->size[LT_PP] = size[MESH_PP];
   out->size[LT_DP_O] = size[MESH_DP] / dp_i;

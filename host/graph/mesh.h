@@ -17,10 +17,14 @@ typedef uint32_t lt_axis_mask; /* bit 1 << axis */
 
 const char *lt_axis_name(lt_axis a); /* "pp", "dp_o", … */
 
+#define LT_MESH_AUTO                                                                                                   \
+  (-1) /* of `inner`: the ranks of sp on a machine, else the largest divisor not above the root of sp */
+
 typedef struct lt_mesh_spec { /* what a recipe says; 0 stands for "auto" or not given */
   int32_t pp, dp, sp, tp, ep;
   int32_t automatic; /* bits of the composite axes said to be "auto": 1 pp, 2 dp, 4 sp, 8 tp */
   char order[4][4];  /* nearest first, e.g. {"sp", "tp", "pp", "dp"}; empty: tp, sp, dp, pp */
+  int32_t inner;     /* ranks of the inner part of sp, sp_i; 0: what ep asks for; LT_MESH_AUTO: chosen */
   int32_t nodes;     /* machines there are; 0: as many as the ranks need */
   int32_t per_node;  /* ranks on each; 0: all on one */
 } lt_mesh_spec;
@@ -37,8 +41,8 @@ typedef struct lt_coords {
 } lt_coords;
 
 /* Arrange `world` ranks. Axes not given are 1; an "auto" axis takes what is left (dp if nothing was given at all).
-** LT_RECIPE if the sizes do not multiply to the world (naming the sizes that would), if ep does not divide dp * sp, or if
-** the machines do not hold all ranks. */
+** LT_RECIPE if the sizes do not multiply to the world (naming the sizes that would), if ep does not divide dp * sp, if
+** `inner` does not divide sp or suit ep, or if the machines do not hold all ranks. */
 lt_status lt_mesh_create(const lt_mesh_spec *spec, int32_t world, lt_mesh *out, lt_error *e);
 
 lt_coords lt_mesh_coords(const lt_mesh *m, int32_t rank);

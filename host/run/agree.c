@@ -343,6 +343,7 @@ int32_t lt_agree_meshes(const lt_mesh_spec *said, int32_t ranks, lt_mesh_spec *o
       m.dp = ranks / (tp * sp);
       m.sp = sp;
       m.tp = tp;
+      if (m.inner > 0 && sp % m.inner) m.inner = LT_MESH_AUTO; /* it was said of another sp */
       if (lt_mesh_create(&m, ranks, &mesh, &none) == LT_OK) out[n++] = m;
       lt_error_clear(&none);
     }

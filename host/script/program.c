@@ -87,6 +87,18 @@ static void read_order(lua_State *L, lt_mesh_spec *m) {
   lua_pop(L, 1);
 }
 
+/* inner: ranks of the inner part of sp, or "auto"; depth: hops under way at once. */
+static void read_hops(lua_State *L, lt_plan_options *o) {
+  lua_getfield(L, 1, "inner");
+  bool automatic = lua_type(L, -1) == LUA_TSTRING && strcmp(lua_tostring(L, -1), "auto") == 0;
+  lua_pop(L, 1);
+  o->mesh.inner = automatic ? LT_MESH_AUTO : (int32_t)lt_lua_opt_int(L, 1, "inner", 0);
+  o->max_depth = (int32_t)lt_lua_opt_int(L, 1, "max_depth", 1);
+  o->depth = (int32_t)lt_lua_opt_int(L, 1, "depth", o->max_depth);
+  if (o->max_depth < 1 || o->max_depth > 4 || o->depth < 1 || o->depth > o->max_depth)
+    lt_lua_fail(L, "max_depth is 1 to 4, and depth 1 to max_depth, not %d and %d", (int)o->max_depth, (int)o->depth);
+}
+
 static void read_partition(lua_State *L, program *p) {
   lua_getfield(L, 1, "partition");
   if (!lt_lua_read_partition(L, &p->own, &p->partition))
@@ -98,9 +110,10 @@ static void read_partition(lua_State *L, program *p) {
 }
 
 static void read_options(lua_State *L, program *p) {
-  static const char *const keys[] = {"dtype",      "ranks",  "mesh",      "order",     "shard",     "seed",   "units",
-                                     "checkpoint", "layers", "budget",    "tokens",    "sequences", "length", "block",
-                                     "backward",   "build",  "partition", "max_share", NULL};
+  static const char *const keys[] = {"dtype",  "ranks",      "mesh",     "order",  "shard",     "seed",
+                                     "units",  "checkpoint", "layers",   "budget", "tokens",    "sequences",
+                                     "length", "block",      "backward", "build",  "partition", "max_share",
+                                     "inner",  "max_depth",  "depth",    NULL};
   lt_lua_check_keys(L, 1, keys, "lt.program");
   lt_plan_options *o = &p->options;
   const char *real = lt_lua_opt_text(L, 1, "dtype", "f32");
@@ -109,6 +122,7 @@ static void read_options(lua_State *L, program *p) {
   o->world = (int32_t)world;
   read_mesh(L, &o->mesh);
   read_order(L, &o->mesh);
+  read_hops(L, o);
   o->shard = (int32_t)lt_lua_opt_int(L, 1, "shard", 0);
   if (o->shard < 0 || o->shard > 3) lt_lua_fail(L, "shard is 0, 1, 2 or 3, not %d", (int)o->shard);
   o->units = (int32_t)units;

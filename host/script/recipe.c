@@ -123,6 +123,9 @@ static void read_layout(lua_State *L, lt_recipe_settings *s) {
   s->link = get_number(L, "layout.machine.links.inside", 0);
   s->between = get_number(L, "layout.machine.links.between", 0);
   s->block = get_int(L, "layout.block", 0);
+  m->inner = strcmp(get_text(L, "layout.inner"), "auto") == 0 ? LT_MESH_AUTO : (int32_t)get_int(L, "layout.inner", 0);
+  s->max_depth = (int32_t)get_int(L, "layout.max_depth", 1);
+  s->depth = (int32_t)get_int(L, "layout.depth", s->max_depth);
 }
 
 static void read_partition(lua_State *L, lt_recipe *r) {

@@ -48,6 +48,7 @@ typedef struct lt_recipe_settings { /* strings and arrays are the recipe's */
   lt_mesh_spec mesh;
   double link, between;      /* bytes a second inside a machine, and from one to others */
   int64_t block;             /* 0: as the length asks for */
+  int32_t max_depth, depth;  /* hops of an exchange under way at once: at most, and at the start of a run */
   lt_deal_policy partition;  /* of a sequence over sp */
   int64_t max_share;         /* millionths of a fair share */
   int32_t shard;             /* of the optimizer, 0 to 3 */

@@ -171,6 +171,10 @@ function lt.optim.adamw(fields) end
 ---@field weights? integer|integer[] How fast each rank of sp is beside the others, for "weighted". Default: {}.
 ---@field max_share? number Most that a rank of sp holds of a sequence, as a multiple of a fair share, in whole blocks; memory is planned by it. Default: 1.05.
 ---@field block? integer Tokens a block that sequence parallelism deals. Default: 128, less for under 1024 tokens a rank.
+---@field exchange? "auto"|"all_gather"|"ring"|"direct"|"two_level"|"ulysses"|"two_level_ulysses"|"auto"|"all_gather"|"ring"|"direct"|"two_level"|"ulysses"|"two_level_ulysses"|("auto"|"all_gather"|"ring"|"direct"|"two_level"|"ulysses"|"two_level_ulysses")[] How queries meet the keys that other ranks of sp hold: "all_gather": every rank gets all keys; "ring": they pass from rank to rank; "direct": from their owners; "two_level": rings of layout.inner ranks; "ulysses": every rank gets all rows of some heads; "two_level_ulysses": that among layout.inner ranks; "auto": the plan's choice. A list has one for each layer. Default: "all_gather".
+---@field inner? integer|"auto" Ranks of sp that are near each other, for exchanges of two levels; it must divide sp. "auto": those of a machine, as layout.machine says, or the largest divisor that is not above the square root of sp. Default: "auto" where an exchange has two levels, else none.
+---@field max_depth? integer Hops of an exchange that may be under way at once; memory is planned for them. Default: 1.
+---@field depth? integer Hops that are under way at once when a run starts. Default: layout.max_depth.
 ---@field place? table<string, "replicated"|lt.recipe.placement> Parameters by patterns of their names, over what layers and optimizer say: "replicated" on tp, or { tp = dimension, shard = level }. Default: {}.
 
 ---What is computed again in the backward pass instead of kept: a mode, or a table of these.
@@ -523,7 +527,7 @@ function lt.op.rope(x, position, attributes) end
 ---@param q_document lt.value
 ---@param k_position lt.value
 ---@param k_document lt.value
----@param attributes? { block?: integer, window?: integer }
+---@param attributes? { block?: integer, window?: integer, exchange?: string }
 ---@return lt.value ...
 function lt.op.attention_spans(q_position, q_document, k_position, k_document, attributes) end
 
@@ -537,7 +541,7 @@ function lt.op.attention_spans(q_position, q_document, k_position, k_document, a
 ---@param k_document lt.value
 ---@param spans? lt.value
 ---@param key_bias? lt.value
----@param attributes? { head_dim: integer, window?: integer, block?: integer, scale?: number }
+---@param attributes? { head_dim: integer, window?: integer, block?: integer, scale?: number, exchange?: string }
 ---@return lt.value ...
 function lt.op.attention(q, k, v, q_position, q_document, k_position, k_document, spans, key_bias, attributes) end
 
@@ -551,7 +555,7 @@ function lt.op.attention(q, k, v, q_position, q_document, k_position, k_document
 ---@param spans? lt.value
 ---@param key_bias? lt.value
 ---@param lse? lt.value
----@param attributes? { head_dim: integer, window?: integer, block?: integer, scale?: number }
+---@param attributes? { head_dim: integer, window?: integer, block?: integer, scale?: number, exchange?: string }
 ---@return lt.value ...
 function lt.op.attention_key_sums(q, k, q_position, q_document, k_position, k_document, spans, key_bias, lse, attributes) end
 

@@ -12,6 +12,7 @@ local meta = { __index = methods, __metatable = "lt.context" }
 
 -- options: training (default true); place: the recipe's layout.place; recipe: nobody can bind arrays, so feeds are
 -- columns of the step table; generate: { reach =, chunk = }, keys and values are kept from step to step (ctx:kept).
+-- exchange: the recipe's layout.exchange, a name or one for each layer.
 function context.new(builder, options)
   options = options or {}
   return setmetatable({
@@ -19,6 +20,7 @@ function context.new(builder, options)
     training = options.training ~= false,
     recipe = options.recipe or false,
     generate = options.generate,
+    exchange = options.exchange or "all_gather",
     residual_scale = 1,
     std = 0.02,
     prefix = "",
@@ -238,14 +240,27 @@ end
 
 -- ---- Attention over the step table ----
 
--- ctx:spans(window, block): which blocks of keys a block of queries can see; one for all layers with that window.
-function methods.spans(ctx, window, block)
-  local key = "spans " .. window .. " " .. block
+-- ctx:exchange_at(): how the queries of the layer at hand meet the keys of other ranks.
+function methods.exchange_at(ctx)
+  local x = ctx.exchange
+  if type(x) == "table" then x = x[(ctx.layer or -1) + 1] end
+  if not x then
+    core.fail { what = "a list of exchanges has none for this layer", key = "layout.exchange",
+      expected = "one for each layer", got = ctx.layer and "layer " .. ctx.layer or "attention outside layers" }
+  end
+  return x == "auto" and "all_gather" or x
+end
+
+-- ctx:spans(window, block, exchange): which blocks of keys a block of queries can see; one for all layers with that
+-- window and exchange.
+function methods.spans(ctx, window, block, exchange)
+  exchange = exchange or "all_gather"
+  local key = "spans " .. window .. " " .. block .. " " .. exchange
   local made = ctx.cache[key]
   if made then return made end
   local position, document = ctx:feed "position", ctx:feed "document"
   made = inside(ctx, "", "", op.attention_spans, position, document, position, document,
-    { block = block, window = window })
+    { block = block, window = window, exchange = exchange })
   ctx.cache[key] = made
   return made
 end
@@ -283,7 +298,9 @@ end
 function methods.attention(ctx, q, k, v, options, tp)
   local position, document, window, block = ctx:feed "position", ctx:feed "document", options.window, options.block
   if not ctx.generate then
-    return (op.attention(q, k, v, position, document, position, document, ctx:spans(window, block), options))
+    local exchange = ctx:exchange_at()
+    return (op.attention(q, k, v, position, document, position, document, ctx:spans(window, block, exchange),
+      { head_dim = options.head_dim, window = window, block = block, exchange = exchange }))
   end
   local of = ring(ctx, window)
   k, v = keep(ctx, "k_proj", k, of, tp), keep(ctx, "v_proj", v, of, tp)

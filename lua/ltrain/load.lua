@@ -70,14 +70,16 @@ end
 -- ---- Building and asking ----
 
 function load.build(builder)
-  local ctx = context.new(builder, { training = true, recipe = true, place = settings.layout.place })
+  local ctx = context.new(builder, { training = true, recipe = true, place = settings.layout.place,
+    exchange = settings.layout.exchange })
   nn.build(ctx, settings.model)
   ctx.places:check()
   optim.build(ctx, settings.optim)
 end
 
 function load.build_eval(builder)
-  local ctx = context.new(builder, { training = false, recipe = true, place = settings.layout.place })
+  local ctx = context.new(builder, { training = false, recipe = true, place = settings.layout.place,
+    exchange = settings.layout.exchange })
   nn.build(ctx, settings.model)
   ctx:token_losses()
 end
@@ -88,6 +90,7 @@ function load.generation(reach, chunk) generation = { reach = reach, chunk = chu
 
 function load.build_generate(builder)
   local ctx = context.new(builder, { training = false, recipe = true, place = settings.layout.place,
+    exchange = settings.layout.exchange,
     generate = generation })
   nn.build_generate(ctx, settings.model)
 end

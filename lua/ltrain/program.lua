@@ -1,7 +1,7 @@
 -- program.lua: lt.program: compile and run any graph from a script, layers and losses written as in a recipe.
 -- lt.program { dtype = "f32", ranks = 1, mesh = { dp = 1 }, order = { "tp" }, shard = 0, place = {}, seed = 0,
 --   units = 1, checkpoint = "none", tokens =, sequences =, length =, block = 128, partition = "balanced",
---   max_share = 1.05, backward = true, generate = nil, build = function(ctx) … end }
+--   max_share = 1.05, exchange = "all_gather", inner =, max_depth = 1, depth =, backward = true, generate = nil, build = function(ctx) … end }
 --   → a program: step, bind, output, read …
 local core = require "ltrain.core"
 local context = require "ltrain.context"
@@ -11,10 +11,10 @@ return function(spec)
   local given, build = {}, spec.build
   for key, value in pairs(spec) do given[key] = value end
   if type(build) ~= "function" then core.fail { what = "lt.program needs a function", key = "build" } end
-  given.place, given.generate = nil, nil
+  given.place, given.generate, given.exchange = nil, nil, nil
   function given.build(builder)
     local ctx = context.new(builder, { training = spec.backward, place = spec.place,
-      generate = spec.generate })
+      generate = spec.generate, exchange = spec.exchange })
     build(ctx)
     ctx.places:check()
   end

@@ -93,6 +93,24 @@ local function finish_order(value, _, fault)
   return value
 end
 
+-- Hops under way are at most max_depth; an exchange of two levels needs an inner part of sp.
+local function finish_layout(value, _, fault)
+  local two
+  for _, name in ipairs(type(value.exchange) == "table" and value.exchange or { value.exchange }) do
+    two = two or name == "two_level" or name == "two_level_ulysses"
+  end
+  value.inner = value.inner or two and "auto" or nil
+  value.depth = value.depth or value.max_depth
+  if value.depth > value.max_depth then
+    fault(".depth", "is more than layout.max_depth",
+      { expected = "at most " .. value.max_depth, got = tostring(value.depth) })
+  end
+  return value
+end
+
+local exchange = { type = "string", name = "exchange", choices = { "auto", "all_gather", "ring", "direct", "two_level",
+  "ulysses", "two_level_ulysses" } }
+
 local layout = {
   { "mesh", type = "table", default = {}, class = "lt.recipe.mesh",
     doc = "Ranks along each axis; \"auto\" takes what the others leave; with nothing said all go to dp.", fields = {
@@ -133,6 +151,19 @@ local layout = {
   { "block", type = "integer", min = 1, max = MOST, unit = "tokens",
     computed = "128, less for under 1024 tokens a rank",
     doc = "Tokens a block that sequence parallelism deals." },
+  { "exchange", type = "any", default = "all_gather", of = { exchange, { type = "list", of = exchange } },
+    doc = "How queries meet the keys that other ranks of sp hold: \"all_gather\": every rank gets all keys; \"ring\": " ..
+      "they pass from rank to rank; \"direct\": from their owners; \"two_level\": rings of layout.inner ranks; " ..
+      "\"ulysses\": every rank gets all rows of some heads; \"two_level_ulysses\": that among layout.inner ranks; " ..
+      "\"auto\": the plan's choice. A list has one for each layer." },
+  { "inner", type = "any", unit = "ranks", computed = "\"auto\" where an exchange has two levels, else none",
+    of = { { type = "integer", min = 1, max = 2 ^ 20 }, { type = "string", choices = { "auto" } } },
+    doc = "Ranks of sp that are near each other, for exchanges of two levels; it must divide sp. \"auto\": those of a " ..
+      "machine, as layout.machine says, or the largest divisor that is not above the square root of sp." },
+  { "max_depth", type = "integer", min = 1, max = 4, default = 1, unit = "hops",
+    doc = "Hops of an exchange that may be under way at once; memory is planned for them." },
+  { "depth", type = "integer", min = 1, max = 4, computed = "layout.max_depth", unit = "hops",
+    doc = "Hops that are under way at once when a run starts." },
   { "place", type = "map", default = {}, key = "a name *", of = { type = "any", of = {
       { type = "string", choices = { "replicated" } },
       { type = "table", class = "lt.recipe.placement", fields = {
@@ -184,6 +215,7 @@ schema.root = {
   { "optim", type = "made", by = { "lt.optim.adamw" }, required = true, doc = "The optimizer." },
   { "train", type = "table", default = {}, class = "lt.recipe.train", fields = train, doc = "The run." },
   { "layout", type = "table", default = {}, class = "lt.recipe.layout", fields = layout,
+    finish = finish_layout,
     doc = "How it is spread over ranks." },
   checkpoint,
   { "save", type = "table", default = {}, class = "lt.recipe.save", fields = save, doc = "Saves of the run." },
@@ -191,8 +223,25 @@ schema.root = {
   policy.fields[2],
 }
 
+-- A list of exchanges is as long as there are layers.
+local function check_exchange(l, model, faults)
+  local list, layers = l.exchange, type(model) == "table" and model.layers
+  if type(list) == "table" and layers and #list ~= layers then
+    schema.add(faults, "layout.exchange", "is a list that has not one exchange for each layer",
+      { expected = layers .. " exchanges", got = tostring(#list) })
+  end
+  local sp = l.mesh and l.mesh.sp or 1
+  for i, name in ipairs(type(list) == "table" and list or { list }) do
+    if sp ~= 1 and name ~= "auto" and name ~= "all_gather" then
+      schema.add(faults, type(list) == "table" and "layout.exchange[" .. i .. "]" or "layout.exchange",
+        "there is no such exchange between ranks yet", { expected = '"all_gather", or sp = 1', got = name })
+    end
+  end
+end
+
 -- Checks across the parts of a recipe, each only of parts that are right by themselves.
 local function check_across(r, faults, fed)
+  if r.layout then check_exchange(r.layout, r.model, faults) end
   local vocab = type(r.model) == "table" and r.model.vocab
   if vocab and vocab < 256 and not fed then
     schema.add(faults, "model.vocab", "text is bytes", { expected = "at least 256", got = tostring(vocab) })

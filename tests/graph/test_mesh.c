@@ -120,6 +120,33 @@ static void check_automatic(void) {
   lt_text_free(&text);
 }
 
+/* sp_i as the recipe says, as machines end within sp, or near the root of sp. */
+static void check_inner(void) {
+  static const struct {
+    lt_mesh_spec spec;
+    int32_t world, inner, dp_i;
+  } cases[] = {
+      {{.sp = 6, .inner = 3}, 6, 3, 1},
+      {{.sp = 6, .inner = LT_MESH_AUTO}, 6, 2, 1},
+      {{.sp = 7, .inner = LT_MESH_AUTO}, 7, 1, 1},
+      {{.sp = 16, .inner = LT_MESH_AUTO}, 16, 4, 1},
+      {{.sp = 8, .tp = 2, .inner = LT_MESH_AUTO, .per_node = 8, .nodes = 2}, 16, 4, 1}, /* tp 2 by sp 4 on a machine */
+      {{.sp = 8, .tp = 2, .order = {"sp"}, .inner = LT_MESH_AUTO, .per_node = 4, .nodes = 4}, 16, 4, 1},
+      {{.sp = 6, .inner = LT_MESH_AUTO, .per_node = 4, .nodes = 2}, 6, 2, 1},          /* 4 does not divide 6 */
+      {{.sp = 4, .dp = 2, .inner = LT_MESH_AUTO, .per_node = 4, .nodes = 2}, 8, 2, 1}, /* sp does not cross machines */
+      {{.sp = 4, .dp = 4, .ep = 4, .inner = 2}, 16, 2, 2},
+      {{.sp = 4, .dp = 4, .ep = 4, .inner = LT_MESH_AUTO}, 16, 4, 1},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    lt_mesh m;
+    lt_error e = {0};
+    CHECK_INT(lt_mesh_create(&cases[i].spec, cases[i].world, &m, &e), LT_OK);
+    CHECK_INT(m.size[LT_SP_I], cases[i].inner);
+    CHECK_INT(lt_mesh_sp(&m), cases[i].spec.sp);
+    CHECK_INT(m.size[LT_DP_I], cases[i].dp_i);
+  }
+}
+
 static void check_refused(lt_mesh_spec spec, int32_t world, const char *key, const char *expected, const char *got) {
   lt_mesh m;
   lt_error e = {0};
@@ -131,6 +158,10 @@ static void check_refused(lt_mesh_spec spec, int32_t world, const char *key, con
 }
 
 static void check_refusals(void) {
+  check_refused((lt_mesh_spec){.sp = 6, .inner = 4}, 6, "layout.inner", "1, 2, 3 or 6",
+                "inner = 4 with sp = 6, ep = 1");
+  check_refused((lt_mesh_spec){.sp = 4, .ep = 2, .inner = 4}, 4, "layout.inner", "inner = 2",
+                "inner = 4 with sp = 4, ep = 2");
   check_refused((lt_mesh_spec){.dp = 2, .sp = 2}, 6, "layout.mesh", "dp = 3 or sp = 3",
                 "dp = 2, sp = 2, together 4 on 6 ranks");
   check_refused((lt_mesh_spec){.dp = 5}, 6, "layout.mesh", "dp = 6", "dp = 5, together 5 on 6 ranks");
@@ -198,6 +229,7 @@ int main(void) {
   check_groups();
   check_folding();
   check_automatic();
+  check_inner();
   check_refusals();
   check_machines();
   check_placement_text();

@@ -2,7 +2,7 @@
 ** Tokens here are two documents of uneven length, keys in another order than positions. */
 #include "op/layer.h"
 
-enum { HEAD_DIM, WINDOW, BLOCK, SCALE };
+enum { HEAD_DIM, WINDOW, BLOCK, SCALE, EXCHANGE };
 
 typedef struct problem {
   int64_t tokens, heads, kv_heads, dim, window, block;
@@ -12,7 +12,7 @@ typedef struct problem {
 typedef struct fixture {
   eager *e;
   lt_value q, k, v, position, document, spans, bias, out;
-  lt_attr attr[4];
+  lt_attr attr[EXCHANGE + 1];
 } fixture;
 
 static lt_value features(eager *e, const char *name, int64_t heads, int64_t granule, int64_t dim) {
@@ -39,7 +39,8 @@ static void create(fixture *f, const problem *p) {
   f->attr[WINDOW].i = p->window;
   f->attr[BLOCK].i = p->block;
   f->attr[SCALE].f = 0;
-  lt_attr span_attr[] = {{.i = p->block}, {.i = p->window}};
+  f->attr[EXCHANGE].s = "all_gather";
+  lt_attr span_attr[] = {{.i = p->block}, {.i = p->window}, {.s = "all_gather"}};
   lt_value tokens[] = {f->position, f->document, f->position, f->document};
   f->spans = p->spans ? lt_emit(e->g, &lt_op_attention_spans, 4, tokens, span_attr) : LT_NONE;
   lt_value in[] = {f->q, f->k, f->v, f->position, f->document, f->position, f->document, f->spans, f->bias};
@@ -189,7 +190,7 @@ static void test_cost(void) {
                       {.dtype = LT_F32, .rank = 2, .dim = {1000, 2 * 64}}};
   lt_operand out[2] = {{.dtype = LT_F32, .rank = 2, .dim = {1000, 8 * 64}},
                        {.dtype = LT_F32, .rank = 2, .dim = {1000, 8}}};
-  lt_attr attr[4] = {{.i = 64}, {.i = 0}, {.i = 64}, {.f = 0}};
+  lt_attr attr[] = {{.i = 64}, {.i = 0}, {.i = 64}, {.f = 0}, {.s = "all_gather"}};
   lt_node n = {.op = &lt_op_attention, .attr = attr, .n_in = 9, .n_out = 2};
   for (int i = 3; i < 9; i++) in[i].rank = -1;
   lt_call c = {.graph = e->g, .node = &n, .in = in, .out = out, .n_in = 9, .n_out = 2};
@@ -209,7 +210,7 @@ static void test_refusals(void) {
   lt_value k = layer_f64(e, "k", 2, (int64_t[]){EAGER_TOKENS, 8}, 0, 1);
   lt_value v = layer_f64(e, "v", 2, (int64_t[]){EAGER_TOKENS, 4}, 0, 1);
   lt_value at = layer_i32(e, "at", EAGER_TOKENS, 1, 100, 0), five = layer_i32(e, "five", 5, 1, 100, 0);
-  lt_attr a[4] = {{.i = 4}, {.i = 0}, {.i = 2}, {.f = 0}};
+  lt_attr a[] = {{.i = 4}, {.i = 0}, {.i = 2}, {.f = 0}, {.s = "all_gather"}};
   lt_value in[] = {q, k, k, at, at, at, at, LT_NONE, LT_NONE};
   lt_emit(e->g, &lt_op_attention, 9, in, a);
   layer_refused(e, "attention: query heads do not divide into groups of a kv head", "heads, a multiple of kv_heads",
@@ -225,7 +226,7 @@ static void test_refusals(void) {
   in[7] = at;
   lt_emit(e->g, &lt_op_attention, 9, in, a);
   layer_refused(e, "attention: spans has the wrong number of dimensions", "3", "i32[tokens]");
-  in[7] = lt_emit(e->g, &lt_op_attention_spans, 4, &in[3], (lt_attr[]){{.i = 3}, {.i = 0}});
+  in[7] = lt_emit(e->g, &lt_op_attention_spans, 4, &in[3], (lt_attr[]){{.i = 3}, {.i = 0}, {.s = "all_gather"}});
   lt_emit(e->g, &lt_op_attention, 9, in, a);
   layer_refused(e, "attention: dimension 0 of spans does not fit", NULL, NULL);
   in[7] = LT_NONE;

@@ -6,6 +6,7 @@
 #include "graph/ops/shared.h"
 
 #include <math.h>
+#include <string.h>
 
 const lt_attr_def lt_attention_attrs[LT_ATTENTION_ATTRS] = {
     {.name = "head_dim", .type = LT_ATTR_INT, .required = true, .doc = "features of a head"},
@@ -14,6 +15,11 @@ const lt_attr_def lt_attention_attrs[LT_ATTENTION_ATTRS] = {
      .doc = "a query sees the last `window` positions, its own included; 0: all"},
     {.name = "block", .type = LT_ATTR_INT, .number = 64, .doc = "rows of a block of the spans"},
     {.name = "scale", .type = LT_ATTR_FLOAT, .doc = "of the scores; 0: 1/sqrt(head_dim)"},
+    {.name = "exchange",
+     .type = LT_ATTR_TEXT,
+     .text = "all_gather",
+     .choices = LT_EXCHANGE_NAMES,
+     .doc = "how queries meet the keys of other ranks of sp"},
 };
 
 /* ---- Shapes ---- */
@@ -111,13 +117,34 @@ bool lt_attention_check_lse(lt_graph *g, const lt_node *n, int i) {
          lt_want_size(g, n, i, 1, &want.dim[1], "heads");
 }
 
+/* ---- Exchanges ---- */
+
+lt_exchange lt_attention_exchange(const lt_node *n, int attr) {
+  static const char *const name[LT_EXCHANGES] = {"all_gather", "ring",    "direct",
+                                                 "two_level",  "ulysses", "two_level_ulysses"};
+  for (int x = 0; x < LT_EXCHANGES; x++)
+    if (!strcmp(lt_attr_text(n, attr), name[x])) return (lt_exchange)x;
+  return LT_EXCHANGE_ALL_GATHER;
+}
+
+bool lt_exchange_hops(lt_exchange x, lt_axis axis) {
+  return (LT_MASK(axis) & LT_MASK_SP) &&
+         (x == LT_EXCHANGE_RING || x == LT_EXCHANGE_DIRECT || x == LT_EXCHANGE_TWO_LEVEL);
+}
+
+bool lt_exchange_heads(lt_exchange x, lt_axis axis) {
+  return ((LT_MASK(axis) & LT_MASK_SP) && x == LT_EXCHANGE_ULYSSES) ||
+         (axis == LT_SP_I && x == LT_EXCHANGE_TWO_LEVEL_ULYSSES);
+}
+
 /* ---- Labels ---- */
 
-lt_attention_labels lt_attention_row_labels(const lt_dim *q_rows, const lt_dim *k_rows, lt_axis axis) {
+lt_attention_labels lt_attention_row_labels(const lt_dim *q_rows, const lt_dim *k_rows, lt_axis axis, lt_exchange x) {
   lt_attention_labels l = {LT_LABEL_WHOLE, LT_LABEL_WHOLE, LT_LABEL_WHOLE, LT_LABEL_WHOLE};
   bool dp = LT_MASK(axis) & LT_MASK_DP, sp = LT_MASK(axis) & LT_MASK_SP;
+  if (lt_exchange_heads(x, axis)) return l;
   if ((dp || sp) && q_rows->dist == LT_DIST_TOKENS) l.q_rows = LT_ATTENTION_LABEL_TOKENS;
-  if (dp && k_rows->dist == LT_DIST_TOKENS) l.k_rows = LT_ATTENTION_LABEL_TOKENS;
+  if ((dp || lt_exchange_hops(x, axis)) && k_rows->dist == LT_DIST_TOKENS) l.k_rows = LT_ATTENTION_LABEL_TOKENS;
   return l;
 }
 
@@ -134,7 +161,8 @@ static bool heads_part(const lt_graph *g, const lt_node *n, int at) {
 
 lt_attention_labels lt_attention_label(const lt_graph *g, const lt_node *n, int at, lt_axis axis, lt_rule *r) {
   lt_attention_labels l =
-      lt_attention_row_labels(&lt_in(g, n, LT_ATTENTION_Q)->dim[0], &lt_in(g, n, LT_ATTENTION_K)->dim[0], axis);
+      lt_attention_row_labels(&lt_in(g, n, LT_ATTENTION_Q)->dim[0], &lt_in(g, n, LT_ATTENTION_K)->dim[0], axis,
+                              lt_attention_exchange(n, LT_ATTENTION_EXCHANGE));
   bool whole_heads = lt_in(g, n, LT_ATTENTION_Q)->dim[1].granule % lt_attr_int(n, LT_ATTENTION_HEAD_DIM) == 0;
   if (whole_heads) l.heads = LT_ATTENTION_LABEL_HEADS;
   if (heads_part(g, n, at)) l.kv_heads = LT_ATTENTION_LABEL_HEADS;

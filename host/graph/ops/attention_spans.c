@@ -5,10 +5,15 @@
 #include "graph/ops/shared.h"
 
 enum { Q_POSITION, Q_DOCUMENT, K_POSITION, K_DOCUMENT };
-enum { BLOCK, WINDOW };
+enum { BLOCK, WINDOW, EXCHANGE };
 static const lt_attr_def attrs[] = {
     {.name = "block", .type = LT_ATTR_INT, .number = 64, .doc = "rows of a block"},
     {.name = "window", .type = LT_ATTR_INT, .doc = "a query sees the last `window` positions; 0: all"},
+    {.name = "exchange",
+     .type = LT_ATTR_TEXT,
+     .text = "all_gather",
+     .choices = LT_EXCHANGE_NAMES,
+     .doc = "the attention's"},
 };
 
 static int shape(lt_graph *g, const lt_node *n, lt_value_info *out) {
@@ -29,8 +34,8 @@ static int shape(lt_graph *g, const lt_node *n, lt_value_info *out) {
 
 /* A rank's spans count its own blocks of queries, and the blocks of the keys it holds. */
 static void rule(const lt_graph *g, const lt_node *n, lt_axis axis, lt_rule *r) {
-  lt_attention_labels l =
-      lt_attention_row_labels(&lt_in(g, n, Q_POSITION)->dim[0], &lt_in(g, n, K_POSITION)->dim[0], axis);
+  lt_attention_labels l = lt_attention_row_labels(&lt_in(g, n, Q_POSITION)->dim[0], &lt_in(g, n, K_POSITION)->dim[0],
+                                                  axis, lt_attention_exchange(n, EXCHANGE));
   r->in[Q_POSITION][0] = r->in[Q_DOCUMENT][0] = r->out[0][0] = l.q_rows;
   r->in[K_POSITION][0] = r->in[K_DOCUMENT][0] = l.k_rows;
   lt_rule_alike(g, n, r);
