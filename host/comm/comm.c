@@ -16,6 +16,7 @@ static const char *const NAMES[] = {
     [LT_BARRIER] = "barrier",
     [LT_SEND] = "send",
     [LT_RECV] = "recv",
+    [LT_SHIFT] = "shift",
 };
 #define KINDS (sizeof NAMES / sizeof NAMES[0])
 
@@ -36,6 +37,7 @@ static int64_t sent(const lt_transfer *t) {
   case LT_ALL_TO_ALL: return sum(t->send_counts, n) - t->send_counts[self];
   case LT_BROADCAST: return self == t->root ? (n - 1) * t->count : 0;
   case LT_SEND: return t->count;
+  case LT_SHIFT: return self == t->root ? 0 : t->count;
   case LT_BARRIER:
   case LT_RECV: break;
   }
@@ -51,6 +53,7 @@ static int64_t received(const lt_transfer *t) {
   case LT_ALL_TO_ALL: return sum(t->counts, n) - t->counts[self];
   case LT_BROADCAST: return self == t->root ? 0 : t->count;
   case LT_RECV: return t->count;
+  case LT_SHIFT: return self == t->from ? 0 : t->recv_count;
   case LT_BARRIER:
   case LT_SEND: break;
   }
@@ -74,6 +77,19 @@ static lt_status check_counts(const lt_transfer *t, const int64_t *counts, const
   return LT_OK;
 }
 
+/* The other side of a shift. */
+static lt_status check_shift(const lt_comm *c, const lt_transfer *t, lt_error *e) {
+  int32_t n = t->group->n, self = t->group->self;
+  if (t->from < 0 || t->from >= n)
+    return lt_fail(e, LT_COMM, "shift: from member %d of a group of %d", (int)t->from, (int)n);
+  if (t->recv_count < 0) return lt_fail(e, LT_COMM, "shift of %lld elements to receive", (long long)t->recv_count);
+  int64_t to_self = t->root == self ? t->count : 0, from_self = t->from == self ? t->recv_count : 0;
+  if (to_self != from_self)
+    return lt_fail(e, LT_COMM, "shift: rank %d sends itself %lld elements and expects %lld", (int)c->rank,
+                   (long long)to_self, (long long)from_self);
+  return LT_OK;
+}
+
 /* What makes no sense whatever the peers do. */
 static lt_status check(const lt_comm *c, const lt_transfer *t, lt_error *e) {
   const lt_group *g = t->group;
@@ -89,7 +105,8 @@ static lt_status check(const lt_comm *c, const lt_transfer *t, lt_error *e) {
   if ((t->kind == LT_ALL_REDUCE || t->kind == LT_REDUCE_SCATTER) && t->reduce == LT_COMM_LSE &&
       !lt_dtype_is_float(t->dtype))
     return lt_fail(e, LT_COMM, "%s: %s numbers have no log-sum-exp", name, lt_dtype_name(t->dtype));
-  if ((t->kind == LT_BROADCAST || t->kind == LT_SEND || t->kind == LT_RECV) && (t->root < 0 || t->root >= g->n))
+  bool rooted = t->kind == LT_BROADCAST || t->kind == LT_SEND || t->kind == LT_RECV || t->kind == LT_SHIFT;
+  if (rooted && (t->root < 0 || t->root >= g->n))
     return lt_fail(e, LT_COMM, "%s: member %d of a group of %d", name, (int)t->root, (int)g->n);
   if ((t->kind == LT_SEND || t->kind == LT_RECV) && t->root == g->self)
     return lt_fail(e, LT_COMM, "%s: rank %d names itself", name, (int)c->rank);
@@ -98,6 +115,7 @@ static lt_status check(const lt_comm *c, const lt_transfer *t, lt_error *e) {
     status = check_counts(t, t->counts, "counts", e);
   else if (t->count < 0)
     status = lt_fail(e, LT_COMM, "%s of %lld elements", name, (long long)t->count);
+  if (!status && t->kind == LT_SHIFT) status = check_shift(c, t, e);
   if (!status && t->kind == LT_ALL_TO_ALL) status = check_counts(t, t->send_counts, "send_counts", e);
   if (!status && t->kind == LT_ALL_TO_ALL && t->send_counts[g->self] != t->counts[g->self])
     status = lt_fail(e, LT_COMM, "all_to_all: rank %d sends itself %lld elements and expects %lld", (int)c->rank,

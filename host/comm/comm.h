@@ -18,7 +18,10 @@ typedef enum lt_transfer_kind {
   LT_BROADCAST,      /* from member `root`: send there, recv everywhere */
   LT_BARRIER,
   LT_SEND, /* to member `root`, with tag */
-  LT_RECV  /* from member `root`, with tag */
+  LT_RECV, /* from member `root`, with tag */
+  LT_SHIFT /* send[count] to member `root`, recv[recv_count] from member `from`: a collective, as all members start it in
+              the same order; but only pairs with elements between them talk, and nobody waits for any other member.
+              A side of no elements is skipped: both none, and it has ended. To oneself is from oneself too: a copy */
 } lt_transfer_kind;
 
 typedef enum lt_comm_reduce {
@@ -40,10 +43,12 @@ typedef struct lt_transfer {
   lt_comm_reduce reduce;
   const void *send; /* may equal recv for ALL_REDUCE and BROADCAST */
   void *recv;
-  int64_t count;              /* ALL_REDUCE, BROADCAST, SEND, RECV: elements */
+  int64_t count;              /* ALL_REDUCE, BROADCAST, SEND, RECV: elements; SHIFT: those sent */
   const int64_t *counts;      /* [n] REDUCE_SCATTER, ALL_GATHER, ALL_TO_ALL (what this member receives from each) */
   const int64_t *send_counts; /* [n] ALL_TO_ALL */
   int32_t root, tag;
+  int32_t from;       /* SHIFT */
+  int64_t recv_count; /* SHIFT: elements received */
 } lt_transfer;
 
 typedef int64_t lt_ticket; /* >= 0 */

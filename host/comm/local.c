@@ -20,6 +20,7 @@ typedef struct local_part { /* one endpoint's part of a transfer; its index is t
   int32_t group, member;
   int64_t number; /* of a collective in its group; of a send or receive among the endpoint's starts */
   bool used, done;
+  bool sends, receives; /* a shift: has yet to */
   double ready;
   int64_t *counts; /* [2 * world] */
 } local_part;
@@ -127,6 +128,14 @@ static lt_status check_pair(const local_world *w, const local_part *a, const loc
   return LT_OK;
 }
 
+/* A member has ended what has this part's number, and that was no part of this transfer. */
+static lt_status differ_ended(const local_world *w, const local_part *p, int32_t member, lt_error *e) {
+  const int32_t *rank = w->group.at[p->group].rank;
+  return lt_fail(e, LT_COMM, "ranks %d and %d disagree on a transfer: rank %d starts %s, rank %d has ended another",
+                 (int)rank[member], (int)rank[p->member], (int)rank[p->member], lt_transfer_name(p->t.kind),
+                 (int)rank[member]);
+}
+
 /* ---- Doing a transfer, all parts being there ---- */
 
 static void all_to_all(local_world *w, int32_t n, size_t bytes) {
@@ -176,8 +185,19 @@ static void perform(local_world *w, int32_t n) {
     break;
   case LT_BARRIER:
   case LT_SEND:
-  case LT_RECV: break;
+  case LT_RECV:
+  case LT_SHIFT: break; /* pairs of their own */
   }
+}
+
+/* A member's part of the collective that p is part of; NULL: it has not started it, or is done with it. */
+static local_part *part_of(const local_world *w, const local_part *p, int32_t member) {
+  local_end *end = w->end[w->group.at[p->group].rank[member]];
+  for (int64_t i = 0; end && i < end->part.n; i++) {
+    local_part *q = &end->part.at[i];
+    if (q->used && collective(&q->t) && q->group == p->group && q->number == p->number) return q;
+  }
+  return NULL;
 }
 
 /* A collective: if every member has started number `p->number` of its group, check all against the first and do it. */
@@ -186,15 +206,10 @@ static lt_status meet(local_world *w, local_part *p, lt_error *e) {
   int32_t there = 0;
   lt_status status = LT_OK;
   for (int32_t m = 0; m < g->n && !status; m++) {
-    local_end *end = w->end[g->rank[m]];
-    for (int64_t i = 0; end && i < end->part.n; i++) {
-      local_part *q = &end->part.at[i];
-      if (!q->used || q->done || !collective(&q->t) || q->group != p->group || q->number != p->number) continue;
-      w->meeting[m] = q;
-      there++;
-      if (q != p) status = check_pair(w, q, p, e); /* a mismatch shows with the second part, not the last */
-      break;
-    }
+    local_part *q = w->meeting[m] = part_of(w, p, m);
+    there += q != NULL;
+    if (q && q != p) status = check_pair(w, q, p, e); /* a mismatch shows with the second part, not the last */
+    if (!q && g->started[m] > p->number) status = differ_ended(w, p, m, e);
   }
   if (status || there < g->n) return status;
   perform(w, g->n);
@@ -203,6 +218,46 @@ static lt_status meet(local_world *w, local_part *p, lt_error *e) {
     w->meeting[m]->ready = p->ready; /* the last to start */
   }
   return LT_OK;
+}
+
+static int64_t shifted_to(const local_part *p, int32_t member) { return p->t.root == member ? p->t.count : 0; }
+static int64_t shifted_from(const local_part *p, int32_t member) { return p->t.from == member ? p->t.recv_count : 0; }
+
+/* What goes from one part of a shift to another, both being there. */
+static lt_status shift_between(local_world *w, local_part *from, local_part *to, double ready, lt_error *e) {
+  int64_t count = shifted_to(from, to->member), wanted = shifted_from(to, from->member);
+  if (count != wanted) return differ_count(w, from, to, count, wanted, e);
+  if (!count) return LT_OK;
+  size_t bytes = (size_t)count * lt_dtype_bytes(to->t.dtype);
+  if (to->t.recv != from->t.send) memmove(to->t.recv, from->t.send, bytes);
+  from->sends = to->receives = false;
+  from->ready = to->ready = ready;
+  from->done = !from->receives;
+  to->done = !to->sends;
+  return LT_OK;
+}
+
+/* A shift: what it has with every member that has started it too. */
+static lt_status shift(local_world *w, local_part *p, lt_error *e) {
+  const local_group *g = &w->group.at[p->group];
+  double ready = p->ready;
+  p->sends = p->t.count > 0;
+  p->receives = p->t.recv_count > 0;
+  p->done = !p->sends && !p->receives;
+  lt_status status = LT_OK;
+  for (int32_t m = 0; m < g->n && !status; m++) {
+    local_part *q = part_of(w, p, m);
+    bool talks = shifted_to(p, m) || shifted_from(p, m);
+    if (!q) {
+      if (talks && g->started[m] > p->number) status = differ_ended(w, p, m, e);
+      continue;
+    }
+    if (q->t.kind == LT_SHIFT && !talks && !shifted_to(q, p->member) && !shifted_from(q, p->member)) continue;
+    if (q != p) status = check_pair(w, q, p, e);
+    if (!status) status = shift_between(w, p, q, ready, e);
+    if (!status && q != p) status = shift_between(w, q, p, ready, e);
+  }
+  return status;
 }
 
 /* A send or receive: the oldest part of the peer that matches it. */
@@ -256,7 +311,9 @@ static lt_status local_start(lt_comm *c, const lt_transfer *t, lt_ticket *out, l
   p->number = collective(t) ? w->group.at[group].started[p->member]++ : end->starts;
   end->starts++;
   *out = p - end->part.at;
-  lt_status status = collective(t) ? meet(w, p, &w->error) : pair(w, p, &w->error);
+  lt_status status = t->kind == LT_SHIFT ? shift(w, p, &w->error)
+                     : collective(t)     ? meet(w, p, &w->error)
+                                         : pair(w, p, &w->error);
   if (status && e && !e->code) *e = w->error;
   return status;
 }

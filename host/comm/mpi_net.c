@@ -264,6 +264,8 @@ void lt_net_answer(lt_mpi *m, const lt_mpi_message *pull) {
   }
   *b = (net_bytes){.next = b->next, .op = op, .bytes = pull->bytes};
   op->sending++;
+  if (op->t.kind == LT_SHIFT && pull->address == (uint64_t)(uintptr_t)op->t.send) /* the first says that it is there */
+    op->ready = lt_comm_clock();
   good(m,
        MPI_Isend((const void *)(uintptr_t)pull->address, (int)pull->bytes, MPI_BYTE, pull->from, pull->tag, net->comm,
                  &b->request),

@@ -66,6 +66,7 @@ static span given(const lt_mpi_op *op, int32_t phase, int32_t j) {
   case LT_ALL_TO_ALL: return (span){before(t->send_counts, j), t->send_counts[j]};
   case LT_BROADCAST: return (span){0, self == t->root ? t->count : 0};
   case LT_SEND: return (span){0, t->count};
+  case LT_SHIFT: return (span){0, j == t->root ? t->count : 0};
   case LT_BARRIER:
   case LT_RECV: break;
   }
@@ -85,6 +86,7 @@ static span taken(const lt_mpi_op *op, int32_t phase, int32_t j) {
   case LT_ALL_TO_ALL: return (span){before(t->counts, j), t->counts[j]};
   case LT_BROADCAST: return (span){0, j == t->root ? t->count : 0};
   case LT_RECV: return (span){0, t->count};
+  case LT_SHIFT: return (span){0, j == t->from ? t->recv_count : 0};
   case LT_BARRIER:
   case LT_SEND: break;
   }
@@ -96,7 +98,16 @@ static bool talks(const lt_mpi_op *op, int32_t j) {
   const lt_transfer *t = &op->t;
   if (j == op->group.self) return false;
   if (!collective(t)) return j == t->root;
+  if (t->kind == LT_SHIFT) return given(op, 0, j).count || taken(op, 0, j).count;
   return t->kind != LT_BROADCAST || op->group.self == t->root || j == t->root;
+}
+
+/* Of those that talk: do we post to j, does j post to us? */
+static bool posts(const lt_mpi_op *op, int32_t j) {
+  return op->t.kind != LT_RECV && (op->t.kind != LT_SHIFT || given(op, 0, j).count);
+}
+static bool awaits(const lt_mpi_op *op, int32_t j) {
+  return op->t.kind != LT_SEND && (op->t.kind != LT_SHIFT || taken(op, 0, j).count);
 }
 
 /* ---- Do the parts agree? ---- */
@@ -178,11 +189,15 @@ static void post(lt_mpi *m, lt_mpi_op *op, int32_t phase, int32_t j) {
   send(m, op->rank[j], &msg);
 }
 
+static int32_t member_of(const lt_mpi_op *op, int32_t rank) {
+  int32_t j = 0;
+  while (j < op->group.n && op->rank[j] != rank) j++;
+  return j;
+}
+
 /* A post meets its operation. */
 static void meet(lt_mpi *m, lt_mpi_op *op, const lt_mpi_message *p) {
-  int32_t j = 0;
-  while (j < op->group.n && op->rank[j] != p->from) j++;
-  lt_mpi_side *s = side_of(m, op, p->phase, j);
+  lt_mpi_side *s = side_of(m, op, p->phase, member_of(op, p->from));
   if (!agrees(m, op, p, s)) return;
   s->arrived = true;
   s->address = p->address;
@@ -198,6 +213,17 @@ static bool matches(const lt_mpi *m, lt_mpi_op *op, const lt_mpi_message *p) {
   if (!single) return collective(&op->t) && op->number == p->number;
   return op->t.kind == LT_RECV && op->rank[op->t.root] == p->from && op->t.tag == p->tag &&
          !side_of(m, op, 0, op->t.root)->arrived;
+}
+
+/* A post of a later collective: has its rank left out an earlier one, a shift from which we await something? Those of a
+** rank come in the order of its collectives. */
+static bool left_out(lt_mpi *m, lt_mpi_op *op, const lt_mpi_message *p) {
+  if (op->t.kind != LT_SHIFT || op->key != p->group || p->kind == LT_SEND || p->number <= op->number) return false;
+  int32_t j = member_of(op, p->from);
+  const lt_mpi_side *s = side_of(m, op, 0, j);
+  if (!awaits(op, j) || s->arrived) return false;
+  disagree(m, op, p, "count", op->t.recv_count, 0);
+  return true;
 }
 
 /* Keep what is early. A collective whose number was done here long ago is a disagreement, not an early one. */
@@ -228,7 +254,10 @@ static void receive_post(lt_mpi *m, const lt_mpi_message *p) {
   lt_mpi_message post = *p;
   lt_mpi_op *op = m->active;
   if (!m->peer[p->from].board) post.at = lt_comm_clock(); /* its clock is another one */
-  while (op && !matches(m, op, &post)) op = op->next;
+  while (op && !matches(m, op, &post)) {
+    if (left_out(m, op, &post)) return;
+    op = op->next;
+  }
   if (op)
     meet(m, op, &post);
   else
@@ -240,7 +269,9 @@ void lt_mpi_receive(lt_mpi *m, const lt_mpi_message *p) {
   switch ((lt_mpi_type)p->type) {
   case LT_MPI_POST: receive_post(m, p); return;
   case LT_MPI_DONE:
-    if ((op = find_op(m, p->op))) op->unthanked--;
+    if (!(op = find_op(m, p->op))) return;
+    op->unthanked--;
+    if (p->at > op->ready) op->ready = p->at; /* who only receives has posted nothing */
     return;
   case LT_MPI_PULL: lt_net_answer(m, p); return;
   case LT_MPI_BEAT: return;
@@ -258,6 +289,8 @@ static void take_early(lt_mpi *m, lt_mpi_op *op) {
       m->early.at[left++] = m->early.at[i];
   }
   m->early.n = left;
+  for (int64_t i = 0; i < left; i++)
+    if (left_out(m, op, &m->early.at[i])) return;
 }
 
 /* Our own part needs no message. */
@@ -316,8 +349,8 @@ void lt_mpi_begin(lt_mpi *m, lt_mpi_op *op) {
   if (t->kind == LT_ALL_REDUCE) expect(m, op, 1);
   for (int32_t j = 0; j < op->group.n; j++) {
     if (!talks(op, j)) continue;
-    if (t->kind != LT_SEND) op->expected++;
-    if (t->kind != LT_RECV) post(m, op, 0, j);
+    if (awaits(op, j)) op->expected++;
+    if (posts(op, j)) post(m, op, 0, j);
   }
   take_early(m, op);
   copy_self(op);
@@ -399,7 +432,8 @@ static bool gather(lt_mpi *m, lt_mpi_op *op) {
     some = gather_from(m, op, j) || some;
     all = all && s->got == s->want;
     if (!s->arrived || s->got < s->want || s->want <= LT_MPI_INSIDE || s->thanked) continue;
-    send(m, op->rank[j], &(lt_mpi_message){.type = LT_MPI_DONE, .from = m->comm.rank, .op = s->op});
+    double at = m->peer[op->rank[j]].board ? op->started : 0; /* our clock says nothing elsewhere */
+    send(m, op->rank[j], &(lt_mpi_message){.type = LT_MPI_DONE, .from = m->comm.rank, .op = s->op, .at = at});
     s->thanked = some = true;
   }
   if (!all || op->unthanked || op->sending) return some;

@@ -12,7 +12,8 @@ static lt_status self_start(lt_comm *c, const lt_transfer *t, lt_ticket *out, lt
   int64_t count = 0;
   switch (t->kind) {
   case LT_ALL_REDUCE:
-  case LT_BROADCAST: count = t->count; break;
+  case LT_BROADCAST:
+  case LT_SHIFT: count = t->count; break;
   case LT_REDUCE_SCATTER:
   case LT_ALL_GATHER:
   case LT_ALL_TO_ALL: count = t->counts[0]; break;

@@ -136,7 +136,7 @@ static int comm_stats(lua_State *L) {
 
 static lt_transfer_kind check_kind(lua_State *L, int index) {
   const char *name = luaL_checkstring(L, index);
-  for (int k = LT_ALL_REDUCE; k <= LT_RECV; k++)
+  for (int k = LT_ALL_REDUCE; k <= LT_SHIFT; k++)
     if (!strcmp(name, lt_transfer_name((lt_transfer_kind)k))) return (lt_transfer_kind)k;
   return (lt_transfer_kind)lt_lua_fail(L, "there is no transfer '%s'", name);
 }
@@ -200,6 +200,7 @@ static void needs(const lt_transfer *t, int64_t *send, int64_t *recv) {
   case LT_ALL_TO_ALL: *send = send_counts, *recv = counts; break;
   case LT_SEND: *send = t->count; break;
   case LT_RECV: *recv = t->count; break;
+  case LT_SHIFT: *send = t->count, *recv = t->recv_count; break;
   case LT_BARRIER: break;
   }
 }
@@ -243,10 +244,10 @@ static pending *push_pending(lua_State *L, handle *of, int32_t n) {
 }
 
 /* comm:start(kind, fields) → transfer. Fields: send, recv (tensors), count or counts and send_counts (elements),
-** root (a member's place in the group, from 0), tag, reduce ("sum", "max"), group (ranks). */
+** root (a member's place in the group, from 0), tag, reduce ("sum", "max"), group (ranks); from, recv_count (shift). */
 static int comm_start(lua_State *L) {
-  static const char *const keys[] = {"send", "recv",  "count", "counts", "send_counts", "root",
-                                     "tag",  "dtype", "group", "reduce", NULL};
+  static const char *const keys[] = {"send",  "recv",  "count",  "counts", "send_counts", "root", "tag",
+                                     "dtype", "group", "reduce", "from",   "recv_count",  NULL};
   lt_error e = {0};
   handle *h = check_comm(L, 1);
   lt_transfer t = {.kind = check_kind(L, 2)};
@@ -268,6 +269,8 @@ static int comm_start(lua_State *L) {
   if (read_list(L, 3, "send_counts", n, p->counts + n)) t.send_counts = p->counts + n;
   t.root = (int32_t)lt_lua_opt_int(L, 3, "root", 0);
   t.tag = (int32_t)lt_lua_opt_int(L, 3, "tag", 0);
+  t.from = (int32_t)lt_lua_opt_int(L, 3, "from", 0);
+  t.recv_count = lt_lua_opt_int(L, 3, "recv_count", 0);
   t.send = send ? send->data : NULL;
   t.recv = recv ? recv->data : NULL;
   int64_t reads, writes;

@@ -221,6 +221,19 @@ function methods:recv(from, tag)
   return out
 end
 
+-- A collective: t goes to member `to`, what member `from` passed comes back. Nothing goes without t, nothing comes
+-- without `from`; all members must come here, but wait for nobody with whom they have nothing.
+function methods:shift(t, to, from, options)
+  local group, _, member = group_of(self, options)
+  local h = header()
+  run(self, "shift", { send = header(t), count = t and 6 or 0, root = t and to or member,
+    recv = h, recv_count = from and 6 or 0, from = from or member, group = group })
+  local out = from and room(h)
+  run(self, "shift", { send = t, count = t and t.count or 0, root = t and to or member,
+    recv = out, recv_count = from and out.count or 0, from = from or member, group = group })
+  return out
+end
+
 function methods:barrier(options) run(self, "barrier", { group = (group_of(self, options)) }) end
 
 -- Counted since it was made: { transfers, bytes_sent, bytes_received }.

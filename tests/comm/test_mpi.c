@@ -41,7 +41,7 @@ typedef struct plan { /* a transfer as all ranks know it */
   lt_transfer_kind kind;
   lt_dtype dtype;
   lt_comm_reduce reduce;
-  int32_t member[WORLD], n, id, root, other, tag;
+  int32_t member[WORLD], n, id, root, other, tag, by;
   int64_t count, counts[WORLD][WORLD]; /* counts[from][to] of an all-to-all; counts[0] else */
   bool in_place;
   uint64_t seed;
@@ -76,13 +76,15 @@ static void make_plan(job *j, plan *p) {
       if (mask & 1 << r) p->member[p->n++] = r;
   } while (p->n < 2 && random_below(s, 10));
   p->id = mask;
-  p->kind = (lt_transfer_kind)random_below(s, LT_SEND + 1);
+  p->kind = (lt_transfer_kind)random_below(s, LT_SEND + 2);
+  if (p->kind == LT_RECV) p->kind = LT_SHIFT; /* a receive is the other side of a send */
   if (p->n < 2 && single(p)) p->kind = LT_BARRIER;
   p->dtype = (lt_dtype)random_below(s, LT_DTYPE_COUNT);
   p->reduce = random_below(s, 4) ? LT_COMM_SUM : LT_COMM_MAX;
   p->root = (int32_t)random_below(s, p->n);
   if (p->n > 1) p->other = (p->root + 1 + (int32_t)random_below(s, p->n - 1)) % p->n;
   p->tag = (int32_t)random_below(s, 2);
+  p->by = (int32_t)random_below(s, p->n);
   p->count = random_count(s);
   for (int32_t a = 0; a < p->n; a++)
     for (int32_t b = 0; b < p->n; b++) p->counts[a][b] = random_count(s) / p->n;
@@ -130,6 +132,7 @@ static void make_part(const plan *p, int32_t rank, lt_comm *shared, part *q) {
   case LT_ALL_GATHER: q->sent = q->counts[self], q->received = sum(q->counts, p->n); break;
   case LT_ALL_TO_ALL: q->sent = sum(q->send_counts, p->n), q->received = sum(q->counts, p->n); break;
   case LT_SEND: q->sent = q->received = p->count; break;
+  case LT_SHIFT: q->sent = p->counts[0][self], q->received = p->counts[0][(self + p->n - p->by) % p->n]; break;
   case LT_BARRIER:
   case LT_RECV: break;
   }
@@ -150,6 +153,9 @@ static void make_part(const plan *p, int32_t rank, lt_comm *shared, part *q) {
                        .send_counts = q->send_counts,
                        .root = single(p) ? (self == p->other ? p->root : p->other) : p->root,
                        .tag = p->tag};
+  if (p->kind != LT_SHIFT) return;
+  q->t.count = q->sent, q->t.root = (self + p->by) % p->n;
+  q->t.recv_count = q->received, q->t.from = (self + p->n - p->by) % p->n;
 }
 
 static void free_part(const plan *p, part *q) {
@@ -233,6 +239,54 @@ static void run_random(job *j, int batches) {
   CHECK_INT(ours->bytes_received, theirs->bytes_received);
   CHECK(ours->bytes_sent > 0);
   for (int32_t r = 0; r < j->n; r++) lt_comm_free(local[r]);
+}
+
+/* ---- Shifts ---- */
+
+static lt_group world_group(job *j, int32_t *rank);
+
+/* Ranks 0 and 1 exchange time and again while the others have not started one of these shifts; then those do. A wait for
+** a peer's start is none for the transfer, on the sending side either. */
+static void run_shift(job *j) {
+  int32_t rank[WORLD], self = j->comm->rank;
+  lt_group g = world_group(j, rank), others = g;
+  int64_t n = 100000;
+  double *x = malloc((size_t)n * sizeof *x), *y = malloc((size_t)n * sizeof *y);
+  lt_transfer barrier = {.kind = LT_BARRIER, .group = &others};
+  others.id++;
+  for (int64_t i = 0; i < n; i++) x[i] = (double)(self * n + i);
+  if (self > 1) CHECK(lt_comm_wait(j->comm, &barrier, &j->e) == LT_OK);
+  for (int turn = 0; turn < 50; turn++) {
+    int64_t there = turn % 3 ? turn % 2 * (n - turn) : turn, back = turn % 7 ? n : 0; /* from 0 to 1, from 1 to 0 */
+    lt_transfer t = {.kind = LT_SHIFT, .group = &g, .dtype = LT_F64, .send = x, .recv = y};
+    t.root = t.from = self ? 0 : 1;
+    if (self < 2) t.count = self ? back : there, t.recv_count = self ? there : back;
+    CHECK(lt_comm_wait(j->comm, &t, &j->e) == LT_OK);
+    for (int64_t i = 0; i < t.recv_count; i += 997) CHECK_NEAR(y[i], (double)((1 - self) * n + i), 0);
+  }
+  if (self <= 1) CHECK(lt_comm_wait(j->comm, &barrier, &j->e) == LT_OK);
+  lt_transfer t = {.kind = LT_SHIFT, .group = &g, .dtype = LT_F64, .send = x, .recv = y};
+  lt_ticket ticket;
+  if (self == 0) t.count = n, t.root = 1;
+  if (self == 1) t.recv_count = n, nanosleep(&(struct timespec){.tv_nsec = 300000000}, NULL);
+  double start = now();
+  CHECK(lt_comm_start(j->comm, &t, &ticket, &j->e) == LT_OK);
+  CHECK(lt_comm_await(j->comm, ticket, &j->e) == LT_OK);
+  if (self == 0) CHECK(j->comm->ready > start + 0.2);
+  free(x);
+  free(y);
+}
+
+/* Rank 1 sends more than rank 0 expects, or nothing; in the second case the next transfer shows it. */
+static void shift_wrongly(job *j, bool nothing) {
+  int32_t rank[WORLD], self = j->comm->rank;
+  lt_group g = world_group(j, rank);
+  static float x[100], y[100];
+  lt_transfer t = {.kind = LT_SHIFT, .group = &g, .dtype = LT_F32, .send = x, .recv = y};
+  if (self == 0) t.recv_count = 50, t.from = 1;
+  if (self == 1) t.count = nothing ? 0 : 60, t.root = 0;
+  for (int turn = 0; turn < 2 && !j->e.code; turn++)
+    lt_comm_wait(j->comm, turn && self ? &(lt_transfer){.kind = LT_BARRIER, .group = &g} : &t, &j->e);
 }
 
 /* ---- Large transfers, and what runs beside them ---- */
@@ -348,6 +402,8 @@ static void run_until_failure(job *j, const char *how) {
       lt_fail(&j->e, LT_DATA, "the disk of %d is full", self);
       end_job(j);
     }
+    if (turn == 20 && !strncmp(how, "shift ", 6)) shift_wrongly(j, !strcmp(how, "shift none"));
+    if (j->e.code) end_job(j);
     if (turn == 20 && !strcmp(how, "busy")) compute(30);
     if (lt_comm_wait(j->comm, &t, &j->e)) end_job(j);
   }
@@ -372,6 +428,8 @@ static int run_rank(const char *how, const char *where) {
   j.private += (uint64_t)j.comm->rank;
   if (!strcmp(how, "random"))
     run_random(&j, 20);
+  else if (!strcmp(how, "shift"))
+    run_shift(&j);
   else if (!strcmp(how, "large"))
     run_large(&j);
   else if (!strcmp(how, "overlap"))
@@ -473,6 +531,8 @@ static void test_jobs(const char *self) {
   for (int n = 2; n <= 4; n++) expect_good(self, n, "random", "together");
   expect_good(self, 3, "random", "apart");
   expect_good(self, 4, "random", "pairs");
+  expect_good(self, 3, "shift", "together");
+  expect_good(self, 3, "shift", "pairs");
   expect_good(self, 3, "large", "together");
   expect_good(self, 3, "large", "pairs");
   expect_good(self, 2, "overlap", "together");
@@ -487,6 +547,8 @@ static void test_jobs(const char *self) {
   expect_failure(self, 3, "stop", "together", "has shown no sign of life");
   expect_failure(self, 3, "stop", "apart", "rank 1 has shown no sign of life");
   expect_failure(self, 2, "mismatch", "together", "disagree on the count");
+  expect_failure(self, 3, "shift more", "together", "disagree on the count");
+  expect_failure(self, 3, "shift none", "apart", "disagree on the count");
 }
 
 int main(int argc, char **argv) {

@@ -69,6 +69,12 @@ local function all(c)
       assert(c:all_reduce(lt.tensor { r + 1 }, { group = pair }):number() == (n > 1 and n + 1 or 1))
     end
   end
+  local round = c:shift(lt.tensor { 5, r }, (r + 1) % n, (r + n - 1) % n)
+  assert(round:equal(lt.tensor { 5, (r + n - 1) % n }))
+  if n > 2 then -- from 0 to 2 alone
+    local came = c:shift(r == 0 and lt.tensor({ 7 }, "i32") or nil, 2, r == 2 and 0 or nil)
+    assert(r == 2 and came:number() == 7 or came == nil)
+  end
   local under_way = c:start_all_reduce(lt.tensor { 1 })
   c:barrier()
   assert(under_way.wait():number() == n)
