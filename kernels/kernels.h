@@ -69,6 +69,7 @@
   X(gather_rows)                                                                                                       \
   X(scatter_rows)                                                                                                      \
   X(write_rows)                                                                                                        \
+  X(add_rows)                                                                                                          \
   X(sumsq)                                                                                                             \
   X(clip_scale)                                                                                                        \
   X(adamw)

@@ -74,7 +74,7 @@ static bool is_kept(const lt_checkpoint *c, int32_t layer, const lt_node *n) {
   switch (layer < c->layers ? c->option[layer] : LT_KEEP_ALL) {
   case LT_KEEP_ALL: return true;
   case LT_KEEP_COSTLY: return !(n->op->flags & LT_OP_CHEAP);
-  case LT_KEEP_ATTENTION: return n->op == &lt_op_attention;
+  case LT_KEEP_ATTENTION: return n->op == &lt_op_attention || n->op == &lt_op_attention_last;
   default: return false;
   }
 }

@@ -17,9 +17,9 @@ static lt_machine machine_of(const lt_machine *said) {
                       .between = said->between > 0 ? said->between : 1.25e9};
 }
 
-static const char *const stage_names[] = {"build", "differentiate", "place",     "checkpoint", "lower",
-                                          "order", "memory",        "transfers", "verify",     NULL};
-enum { BUILD, DIFFERENTIATE, PLACE, CHECKPOINT, LOWER, ORDER, MEMORY, TRANSFERS, VERIFY };
+static const char *const stage_names[] = {"build", "differentiate", "place",  "exchange",  "checkpoint",
+                                          "lower", "order",         "memory", "transfers", "verify",     NULL};
+enum { BUILD, DIFFERENTIATE, PLACE, EXCHANGE, CHECKPOINT, LOWER, ORDER, MEMORY, TRANSFERS, VERIFY };
 
 const char *const *lt_stage_names(void) { return stage_names; }
 
@@ -71,7 +71,8 @@ static lt_status make_graph(const attempt *a, lt_program *p, lt_error *e) {
     return status;
   if (a->stage < PLACE) return LT_OK;
   status = lt_pass_place(p->graph, &p->plan.mesh, a->o->shard, e);
-  return status ? status : lt_pass_precision(p->graph, e);
+  if (!status) status = lt_pass_precision(p->graph, e);
+  return status || a->stage < EXCHANGE ? status : lt_pass_exchange(p->graph, &p->plan.mesh, a->o->depth, e);
 }
 
 static lt_status make_schedule(const attempt *a, lt_program *p, int32_t rank, lt_error *e) {

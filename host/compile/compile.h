@@ -1,5 +1,5 @@
 /* compile.h: graph → schedules. One pass a file, in this order; each leaves something that can be printed.
-** differentiate → place, precision → { checkpoint → lower → order → memory, transfers } → verify. (`build` is the recipe's own: script/.) */
+** differentiate → place, precision, exchange → { checkpoint → lower → order → memory, transfers } → verify. (`build` is the recipe's own: script/.) */
 #ifndef LT_COMPILE_COMPILE_H
 #define LT_COMPILE_COMPILE_H
 
@@ -60,6 +60,7 @@ typedef struct lt_plan_options {
   const char *const *keep, *const *drop; /* as in lt_checkpoint */
   int32_t n_keep, n_drop;
   int32_t shard; /* of the optimizer, over data axes: 1 moments, 2 and gradients, 3 and parameters; 0 nothing */
+  int32_t depth;  /* hops of an exchange that are under way at once; 0: one */
   bool backward; /* false: forward only, for evaluation */
   int32_t max_depth, depth; /* hops of an exchange under way at once: at most, and at the start; 0: 1 */
   lt_data_bounds data;
@@ -92,6 +93,8 @@ lt_status lt_pass_differentiate(lt_graph *g, lt_error *e);
 lt_status lt_pass_place(lt_graph *g, const lt_mesh *m, int32_t shard, lt_error *e);
 /* The types of a narrow graph's operands, and the casts between them; nothing to do for others. */
 lt_status lt_pass_precision(lt_graph *g, lt_error *e);
+/* Hops for every attention whose keys are dealt over ranks as its queries are; depth: hops under way at once. */
+lt_status lt_pass_exchange(lt_graph *g, const lt_mesh *m, int32_t depth, lt_error *e);
 lt_status lt_pass_checkpoint(lt_graph *g, const lt_checkpoint *c, lt_error *e);
 lt_status lt_pass_lower(lt_graph *g, const lt_plan *plan, int32_t rank, lt_schedule **out, lt_error *e);
 lt_status lt_pass_order(lt_schedule *s, lt_error *e);

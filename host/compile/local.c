@@ -62,6 +62,20 @@ static void local_tokens(lt_graph *g, const lt_plan *p, const lt_coords *c, cons
   o->first[d] = lt_size_binary(&g->sizes, LT_SIZE_ADD, o->first[d], first);
 }
 
+/* Rows of other members': as many as the step says, no more than a member's share. */
+static void local_rows(lt_graph *g, const lt_plan *p, const lt_coords *c, const lt_value_info *v, int32_t unit,
+                       lt_operand_plan *o) {
+  const lt_hop_rows *r = &g->rows.at[v->rows - 1];
+  const lt_hops *x = &g->hops.at[r->exchange];
+  int32_t member = 0, parts = lt_mesh_sp(&p->mesh) / x->route.members;
+  for (int a = 0; a < LT_AXES; a++)
+    if (x->axes & LT_MASK(a)) member = member * p->mesh.size[a] + c->at[a];
+  int64_t bound = parts * lt_plan_token_bound((void *)p, 0, 0, unit), all = lt_plan_token_bound((void *)p, 0, -1, unit);
+  o->whole[0] = v->dim[0].size;
+  o->dim[0] = lt_size_rows(&g->sizes, r->exchange, r->hop, r->back, lt_coords_dp(&p->mesh, c), member, unit,
+                           bound < all ? bound : all);
+}
+
 static void local_static(lt_graph *g, const lt_plan *p, const lt_coords *c, const lt_value_info *v, int d,
                          lt_operand_plan *o) {
   o->whole[d] = o->dim[d] = v->dim[d].size;
@@ -103,7 +117,9 @@ void lt_plan_local_of(lt_graph *g, const lt_plan *p, const lt_coords *c, const l
     o->first[d] = lt_size_const(&g->sizes, 0);
   }
   for (int d = 0; d < i->rank; d++) {
-    if (i->dim[d].dist == LT_DIST_TOKENS)
+    if (d == 0 && i->rows)
+      local_rows(g, p, c, i, unit, o);
+    else if (i->dim[d].dist == LT_DIST_TOKENS)
       local_tokens(g, p, c, i, d, unit, o);
     else
       local_static(g, p, c, i, d, o);

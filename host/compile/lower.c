@@ -164,6 +164,11 @@ static void lower_parts(lowering *l, const lt_node *n, lt_item *it, int32_t unit
   int64_t in_bytes = operand_bytes(l, in), out_bytes = operand_bytes(l, out), work = 0;
   bool exchange = n->op == &lt_op_all_to_all, flat = n->op == &lt_op_flat_gather || n->op == &lt_op_flat_scatter;
   bool gather = n->op == &lt_op_all_gather || n->op == &lt_op_flat_gather;
+  if (n->op == &lt_op_hop) { /* rows that not everybody needs are packed */
+    it->counts = add_counts(l, group, n->out, unit);
+    it->work = new_buffer(l, LT_NONE, it->unit, LT_U8, in_bytes);
+    return;
+  }
   if (!exchange && !gather && !flat && n->op != &lt_op_reduce_scatter) return;
   if (exchange)
     work = (in_bytes + LT_ARENA_ALIGN - 1) / LT_ARENA_ALIGN * LT_ARENA_ALIGN + out_bytes;

@@ -54,6 +54,8 @@ void lt_graph_free(lt_graph *g) {
   lt_vec_free(&g->state);
   lt_vec_free(&g->control);
   lt_vec_free(&g->want);
+  lt_vec_free(&g->hops);
+  lt_vec_free(&g->rows);
   lt_vec_free(&g->strings);
   free(g);
 }

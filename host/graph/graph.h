@@ -6,6 +6,7 @@
 
 #include "core/dtype.h"
 #include "core/error.h"
+#include "core/route.h"
 #include "core/tensor.h"
 #include "core/text.h"
 #include "core/vec.h"
@@ -36,7 +37,19 @@ typedef struct lt_value_info {
   int32_t node, out;      /* producer and output index; node LT_NONE: version 0 of a state */
   int32_t state, version; /* or LT_NONE, 0 */
   lt_placement place;     /* set by the place pass */
+  int32_t rows;           /* 0: those its placement says; i: of its first dimension the rows `rows[i - 1]` of the graph */
 } lt_value_info;
+
+typedef struct lt_hops { /* how ranks hand each other the keys and values of attention: the exchange pass */
+  lt_route route;            /* members are the ranks along `axes`, in the order of lt_mesh_group */
+  lt_axis_mask axes;
+  int64_t window; /* what lies further back is seen by nobody; 0: none */
+} lt_hops;
+
+typedef struct lt_hop_rows { /* rows of other members' that a member has, by the step table */
+  int32_t exchange, hop; /* those that come at a hop */
+  bool back;             /* those of its own that come back from whom it sent them to at that hop */
+} lt_hop_rows;
 
 /* Forward and backward run once a unit; before them, once a step, what does not depend on the unit; after them the update. */
 typedef enum lt_phase { LT_PREPARE, LT_FORWARD, LT_BACKWARD, LT_UPDATE, LT_PHASES } lt_phase;
@@ -62,6 +75,7 @@ typedef struct lt_node {
   const char *where;    /* "recipe.lua:41"; interned; "" if unknown */
   int32_t recompute_of; /* a clone made by the checkpoint pass: of which node; else LT_NONE */
   lt_axis_mask axes;    /* of a collective inserted by the place pass: the axes it works over */
+  int32_t chain, hop;   /* the hops of one attention have one number, from 1 on, and follow each other; 0: no hop */
   bool narrow;          /* runs the kernel for bf16: the precision pass */
   bool dead;            /* dropped by a pass */
 } lt_node;
@@ -110,6 +124,8 @@ typedef struct lt_graph {
   LT_VEC(lt_state) state;
   LT_VEC(lt_control) control;
   LT_VEC(lt_want) want;
+  LT_VEC(lt_hops) hops;
+  LT_VEC(lt_hop_rows) rows;
   lt_value loss; /* the scalar to differentiate, LT_NONE: none */
   /* what new nodes get */
   lt_phase phase;

@@ -25,6 +25,10 @@ void lt_graph_print_value(const lt_graph *g, lt_value v, const lt_mesh *m, lt_te
   const lt_value_info *info = &g->value.at[v];
   lt_text_add(out, "%%%d %s", v, lt_dtype_name(info->dtype));
   print_dims(g, info->rank, info->dim, out);
+  if (info->rows) {
+    const lt_hop_rows *r = &g->rows.at[info->rows - 1];
+    lt_text_add(out, " of hop %d%s", r->hop, r->back ? " back" : "");
+  }
   if (!m) return;
   lt_text_add(out, " ");
   lt_placement_print(&info->place, m, out);

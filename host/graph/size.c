@@ -120,6 +120,17 @@ lt_size lt_size_tokens(lt_sizes *s, int32_t dp, int32_t sp, int32_t unit, int64_
   return size_intern(s, (lt_size_node){.kind = LT_SIZE_TOKENS, .dp = dp, .sp = sp, .unit = unit, .bound = bound});
 }
 
+lt_size lt_size_rows(lt_sizes *s, int32_t exchange, int32_t hop, bool back, int32_t dp, int32_t member, int32_t unit,
+                     int64_t bound) {
+  return size_intern(s, (lt_size_node){.kind = LT_SIZE_ROWS,
+                                       .dp = dp,
+                                       .sp = member,
+                                       .unit = unit,
+                                       .node = exchange,
+                                       .index = 2 * hop + back,
+                                       .bound = bound});
+}
+
 lt_size lt_size_late(lt_sizes *s, int32_t node, int32_t index, int32_t unit, int64_t bound) {
   return size_intern(s,
                      (lt_size_node){.kind = LT_SIZE_LATE, .node = node, .index = index, .unit = unit, .bound = bound});
@@ -177,7 +188,8 @@ lt_size lt_size_localize(lt_sizes *s, lt_size x, int32_t dp, int32_t sp, int32_t
   if (s->failed) return 0;
   lt_size_node n = s->node.at[x]; /* a copy: the array grows below */
   switch (n.kind) {
-  case LT_SIZE_CONST: return x;
+  case LT_SIZE_CONST:
+  case LT_SIZE_ROWS: return x; /* one member's already */
   case LT_SIZE_TOKENS:
     if (n.unit == LT_UNIT_CURRENT) n.unit = unit;
     return lt_size_tokens(s, dp, sp, n.unit, bound(context, dp, sp, n.unit));
@@ -215,10 +227,13 @@ lt_size lt_size_part(lt_sizes *s, lt_size whole, int64_t granule, int32_t parts,
 void lt_sizes_eval(const lt_sizes *s, const lt_size_env *env, int64_t *value) {
   for (int64_t id = 0; id < s->node.n; id++) {
     const lt_size_node *n = &s->node.at[id];
-    if (!env || n->kind == LT_SIZE_CONST || (n->kind == LT_SIZE_LATE && !env->late)) {
+    if (!env || n->kind == LT_SIZE_CONST || (n->kind == LT_SIZE_LATE && !env->late) ||
+        (n->kind == LT_SIZE_ROWS && !env->rows)) {
       value[id] = n->bound;
     } else if (n->kind == LT_SIZE_TOKENS) {
       value[id] = env->tokens(env->context, n->dp, n->sp, n->unit);
+    } else if (n->kind == LT_SIZE_ROWS) {
+      value[id] = env->rows(env->context, n->node, n->index / 2, n->index % 2, n->dp, n->sp, n->unit);
     } else if (n->kind == LT_SIZE_LATE) {
       value[id] = env->late(env->context, n->node, n->index, n->unit);
     } else {
@@ -254,6 +269,11 @@ void lt_size_print(const lt_sizes *s, lt_size x, lt_text *out) {
   switch (n->kind) {
   case LT_SIZE_CONST: lt_text_add(out, "%lld", (long long)n->value); return;
   case LT_SIZE_TOKENS: size_print_tokens(n, out); return;
+  case LT_SIZE_ROWS:
+    lt_text_add(out, "rows(exchange %d, hop %d%s, dp %d, member %d, ", n->node, n->index / 2, n->index % 2 ? " back" : "",
+                n->dp, n->sp);
+    size_print_unit(n->unit, out);
+    break;
   case LT_SIZE_LATE:
     lt_text_add(out, "late(node %d[%d], ", n->node, n->index);
     size_print_unit(n->unit, out);

@@ -16,6 +16,7 @@ typedef int32_t lt_size; /* index of an expression in lt_sizes */
 typedef enum lt_size_kind {
   LT_SIZE_CONST,
   LT_SIZE_TOKENS, /* step: tokens of part (dp, sp, unit); -1 sums over it; unit LT_UNIT_CURRENT: of the unit at hand */
+  LT_SIZE_ROWS,   /* step: rows that `member` of an exchange gets at a hop, in part dp of a unit */
   LT_SIZE_LATE,   /* late: element `index` of the integer output of `node` in `unit` */
   LT_SIZE_ADD,
   LT_SIZE_MUL,
@@ -31,8 +32,8 @@ typedef struct lt_size_node {
   lt_size_kind kind;
   lt_size a, b;         /* operands */
   int64_t value;        /* CONST */
-  int32_t dp, sp, unit; /* TOKENS; LATE: unit */
-  int32_t node, index;  /* LATE */
+  int32_t dp, sp, unit; /* TOKENS; ROWS: sp is the member; LATE: unit */
+  int32_t node, index;  /* LATE; ROWS: the exchange, and twice the hop, one more for the way back */
   int64_t bound;
 } lt_size_node;
 
@@ -49,6 +50,9 @@ void lt_sizes_free(lt_sizes *s);
 lt_size lt_size_const(lt_sizes *s, int64_t value);
 /* bound: the most tokens that part can hold. An expression asked for again keeps the larger bound. */
 lt_size lt_size_tokens(lt_sizes *s, int32_t dp, int32_t sp, int32_t unit, int64_t bound);
+/* back: the rows that come back to the member, of those that it sent at the hop. */
+lt_size lt_size_rows(lt_sizes *s, int32_t exchange, int32_t hop, bool back, int32_t dp, int32_t member, int32_t unit,
+                     int64_t bound);
 lt_size lt_size_late(lt_sizes *s, int32_t node, int32_t index, int32_t unit, int64_t bound);
 lt_size lt_size_binary(lt_sizes *s, lt_size_kind kind, lt_size a, lt_size b); /* folds constants */
 
@@ -69,7 +73,8 @@ lt_size lt_size_part(lt_sizes *s, lt_size whole, int64_t granule, int32_t parts,
 /* What evaluation asks for. */
 typedef struct lt_size_env {
   int64_t (*tokens)(void *context, int32_t dp, int32_t sp, int32_t unit);
-  int64_t (*late)(void *context, int32_t node, int32_t index, int32_t unit); /* NULL: the bound */
+  int64_t (*rows)(void *context, int32_t exchange, int32_t hop, bool back, int32_t dp, int32_t member, int32_t unit);
+  int64_t (*late)(void *context, int32_t node, int32_t index, int32_t unit); /* of these two NULL: the bound */
   void *context;
 } lt_size_env;
 

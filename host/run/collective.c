@@ -11,6 +11,7 @@
 
 static lt_transfer_kind kind_of(const lt_node *n) {
   if (n->op == &lt_op_all_reduce) return LT_ALL_REDUCE;
+  if (n->op == &lt_op_hop) return LT_ALL_TO_ALL;
   if (n->op == &lt_op_reduce_scatter || n->op == &lt_op_flat_scatter) return LT_REDUCE_SCATTER;
   return n->op == &lt_op_all_to_all ? LT_ALL_TO_ALL : LT_ALL_GATHER;
 }
@@ -55,7 +56,7 @@ lt_status lt_check_collective(lt_executor *x, int32_t item, lt_error *e) {
   lt_operand in, out;
   bound_of(x, it->operand, &in);
   bound_of(x, it->operand + it->n_in, &out);
-  if (kind == LT_ALL_REDUCE) return LT_OK;
+  if (kind == LT_ALL_REDUCE || lt_item_node(x, item)->op == &lt_op_hop) return LT_OK;
   if (it->counts == LT_NONE || r->dim < 0 || r->dim >= in.rank)
     return lt_fail_item(x, item, LT_FAILED, e, "the schedule says no parts for this collective");
   size_t need = 0;
@@ -119,7 +120,10 @@ lt_status lt_start_collective(lt_executor *x, lt_flight *f, lt_error *e) {
                    .count = lt_operand_count(in),
                    .counts = f->parts[0]};
   int32_t n = t.group->n;
-  if (it->n_in > 1) { /* a bucket: one run of bytes, the gaps between its buffers included */
+  const bool hop = lt_item_node(x, item)->op == &lt_op_hop;
+  if (hop) {
+    lt_start_hop(x, f, &t);
+  } else if (it->n_in > 1) { /* a bucket: one run of bytes, the gaps between its buffers included */
     const lt_operand *last = in + it->n_in - 1;
     t.count = ((char *)last->data - (char *)in->data) / (int64_t)lt_dtype_bytes(in->dtype) + lt_operand_count(last);
   }
@@ -130,7 +134,7 @@ lt_status lt_start_collective(lt_executor *x, lt_flight *f, lt_error *e) {
     move_parts(in, dim, work_of(x, it), f->parts[0], n, true);
   }
   if (t.kind == LT_ALL_GATHER && before(out, dim) > 1) t.recv = work_of(x, it);
-  if (t.kind == LT_ALL_TO_ALL) {
+  if (t.kind == LT_ALL_TO_ALL && !hop) {
     count_all_to_all(x, f, in, out);
     move_parts(in, dim, work_of(x, it), f->parts[0], n, true);
     t.send = work_of(x, it);
@@ -155,6 +159,7 @@ void lt_finish_collective(lt_executor *x, const lt_flight *f) {
   const lt_item *it = &x->s->item.at[item];
   const lt_operand *in = &x->operand[it->operand], *out = &x->operand[it->operand + it->n_in];
   int32_t n = x->group[it->group].n, dim = x->run[item].dim;
+  if (lt_item_node(x, item)->op == &lt_op_hop) return;
   switch (kind_of(lt_item_node(x, item))) {
   case LT_ALL_GATHER:
     if (before(out, dim) > 1) move_parts(out, dim, work_of(x, it), f->parts[0], n, false);

@@ -79,6 +79,7 @@ static lt_status prepare_item(lt_executor *x, int32_t item, lt_error *e) {
   switch (it->kind) {
   case LT_ITEM_LOAD:
   case LT_ITEM_STORE: {
+    if (n->op == &lt_op_row_index) return LT_OK; /* made here */
     int32_t name = attr_index(n->op, "name");
     if (name < 0) return lt_fail_item(x, item, LT_FAILED, e, "'%s' has no attribute \"name\"", n->op->name);
     r->name = lt_attr_text(n, name);
@@ -118,6 +119,7 @@ static bool allocate(lt_executor *x) {
   x->span = array(items, sizeof *x->span, &ok);
   for (int lane = 0; lane < LT_LANES; lane++) x->order[lane] = array(items, sizeof *x->order[lane], &ok);
   x->group = array((size_t)s->group.n, sizeof *x->group, &ok);
+  x->rows = array((size_t)s->graph->hops.n, sizeof *x->rows, &ok);
   for (int i = 0; i < 2 * LT_COMM_DEPTH; i++)
     x->flight[i / 2].parts[i % 2] = array((size_t)members, sizeof *x->flight[0].parts[0], &ok);
   return ok;
@@ -158,6 +160,8 @@ lt_status lt_executor_create(const lt_schedule *s, const lt_device *d, lt_comm *
     const lt_group_plan *p = &s->group.at[g];
     x->group[g] = (lt_group){.rank = p->rank, .n = p->n, .self = p->self, .id = (int32_t)p->axes};
   }
+  for (int64_t i = 0; !status && i < s->graph->hops.n; i++)
+    status = lt_row_sets_create(&s->graph->hops.at[i].route, s->graph->hops.at[i].window, &x->rows[i], e);
   for (int32_t i = 0; !status && i < s->item.n; i++) {
     lt_lane lane = s->item.at[i].lane;
     x->order[lane][x->count[lane]++] = i;
@@ -200,6 +204,8 @@ void lt_executor_free(lt_executor *x) {
   free(x->span);
   for (int lane = 0; lane < LT_LANES; lane++) free(x->order[lane]);
   free(x->group);
+  for (int64_t i = 0; x->rows && i < x->s->graph->hops.n; i++) lt_row_sets_free(x->rows[i]);
+  free(x->rows);
   for (int i = 0; i < 2 * LT_COMM_DEPTH; i++) free(x->flight[i / 2].parts[i % 2]);
   free(x);
 }

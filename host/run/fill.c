@@ -7,10 +7,27 @@
 #include <string.h>
 
 static int64_t deal_tokens(void *context, int32_t dp, int32_t sp, int32_t unit) {
-  const lt_deal *d = context;
+  const lt_deal *d = ((const lt_executor *)context)->in.deal;
   /* Expressions of other plans, and those not bound to a unit, are evaluated too and used by nobody. */
   if (unit < LT_UNIT_ALL || unit >= d->units || dp >= d->dp || sp >= d->sp) return 0;
   return lt_deal_tokens(d, dp, sp, unit);
+}
+
+/* Of this rank's own part of dp: no other's are asked for by its items. */
+static int64_t set_rows(void *context, int32_t exchange, int32_t hop, bool back, int32_t dp, int32_t member,
+                        int32_t unit) {
+  const lt_executor *x = context;
+  const lt_route *r = &x->s->graph->hops.at[exchange].route;
+  if (unit < 0 || unit >= x->in.deal->units || dp != lt_coords_dp(x->s->mesh, &x->s->coords)) return 0;
+  return lt_row_sets_rows(x->rows[exchange], unit, hop, back ? lt_hop_back_from(r, hop, member) : member);
+}
+
+static lt_status find_rows(lt_executor *x, lt_error *e) {
+  const int32_t dp = lt_coords_dp(x->s->mesh, &x->s->coords);
+  lt_status status = LT_OK;
+  for (int64_t i = 0; i < x->s->graph->hops.n && !status; i++)
+    status = lt_row_sets_update(x->rows[i], x->in.table, x->in.deal, dp, e);
+  return status;
 }
 
 static lt_status too_large(const lt_executor *x, int32_t item, const lt_operand_plan *p, int d, lt_error *e) {
@@ -41,8 +58,9 @@ static lt_status fill_operand(lt_executor *x, int32_t item, int32_t index, lt_er
 }
 
 lt_status lt_fill_operands(lt_executor *x, lt_error *e) {
-  const lt_size_env env = {.tokens = deal_tokens, .context = (void *)x->in.deal};
-  lt_status status = LT_OK;
+  const lt_size_env env = {.tokens = deal_tokens, .rows = set_rows, .context = x};
+  lt_status status = find_rows(x, e);
+  if (status) return status;
   lt_sizes_eval(&x->s->graph->sizes, &env, x->size);
   for (int32_t i = 0; !status && i < x->s->item.n; i++) {
     const lt_item *it = &x->s->item.at[i];

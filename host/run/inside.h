@@ -3,6 +3,7 @@
 #ifndef LT_RUN_INSIDE_H
 #define LT_RUN_INSIDE_H
 
+#include "data/row_sets.h"
 #include "run/box.h"
 #include "run/executor.h"
 #include "run/tape.h"
@@ -43,6 +44,7 @@ struct lt_executor {
   int32_t started;                 /* of the comm lane's; those after next[LT_LANE_COMM] are under way */
   lt_flight flight[LT_COMM_DEPTH]; /* of the lane's item i: flight[i % LT_COMM_DEPTH] */
   lt_group *group;                 /* by the schedule's groups */
+  lt_row_sets **rows;              /* by the graph's exchanges */
   double waits_since;              /* the compute lane; 0: it does not */
   double all_ready;                /* of the transfers that have ended: when all had been started by all members */
   bool running;
@@ -73,6 +75,12 @@ void lt_rows_move(lt_executor *x, int32_t index, int32_t item, lt_tensor *t, boo
 lt_status lt_check_collective(lt_executor *x, int32_t item, lt_error *e);
 lt_status lt_start_collective(lt_executor *x, lt_flight *f, lt_error *e);
 void lt_finish_collective(lt_executor *x, const lt_flight *f);
+
+/* hop.c: rows of other members, by the step's row sets: what a hop moves, and what stands in for them. */
+void lt_start_hop(lt_executor *x, lt_flight *f, lt_transfer *t);
+/* A LOAD of such rows: of a host array, or where they lie among those they come back to. */
+void lt_load_rows(lt_executor *x, int32_t item);
+void lt_load_row_index(lt_executor *x, int32_t item);
 
 /* The decisions of an item between the arena and the step's tape. */
 lt_status lt_bind_tape(lt_executor *x, int32_t item, lt_error *e);

@@ -125,6 +125,7 @@ static void attend(const lt_attention_args *a, int64_t block, lt_tile *t) {
 }
 
 void LT_CPU(attention)(const lt_attention_args *a) {
+  if (a->r.rows_k == 0 && !a->first && !a->last) return; /* what is carried stays as it is */
 #if LT_VECTOR_BYTES
   if (a->r.dim <= LT_WIDE_DIM) {
     lt_attention_wide(a);

@@ -119,6 +119,7 @@ static void key_tile(const lt_attention_backward_args *a, const lt_cut *queries,
 }
 
 void LT_CPU(attention_backward)(const lt_attention_backward_args *a) {
+  if (a->r.rows_k == 0 && !a->first) return;
   const lt_cut queries = lt_cut_rows(a->r.rows_q, a->r.block_q), keys = lt_cut_rows(a->r.rows_k, a->r.block_k);
   row_products(a);
 #if LT_VECTOR_BYTES

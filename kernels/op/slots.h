@@ -1,4 +1,4 @@
-/* slots.h: rows of a buffer that lasts, written one by one: where keys and values are kept. */
+/* slots.h: rows of a buffer, written or added to one by one: where keys and values are kept, and sums of gradients. */
 #ifndef LT_KERNELS_OP_SLOTS_H
 #define LT_KERNELS_OP_SLOTS_H
 #include <stdint.h>
@@ -9,5 +9,12 @@ typedef struct lt_write_rows_args { /* y[row[i]] = x[i] in order of i; a row tha
   void *y;                          /* narrow [rows_y, width], in place */
   int64_t rows, rows_y, width;
 } lt_write_rows_args;
+
+typedef struct lt_add_rows_args { /* y[row[i]] += x[i]; no row twice, and none that y does not have */
+  const void *x;                  /* [rows, width] */
+  const int32_t *row;             /* [rows] */
+  void *y;                        /* [rows_y, width], in place */
+  int64_t rows, rows_y, width;
+} lt_add_rows_args;
 
 #endif

@@ -37,7 +37,9 @@
   X(feed) X(output) X(carry_in) X(carry_out)                                      \
   /* inserted by passes */                                                        \
   X(all_reduce) X(reduce_scatter) X(all_gather) X(all_to_all) X(shard_of) X(partial_of)      \
-  X(flat_scatter) X(flat_gather) X(flat_of)
+  X(flat_scatter) X(flat_gather) X(flat_of)                                       \
+  X(hop) X(row_index) X(add_rows)                                                 \
+  X(attention_hop) X(attention_last) X(attention_hop_backward)
 /* clang-format on */
 
 #define LT_OP_DECLARE(name) extern const lt_op lt_op_##name;

@@ -1,0 +1,433 @@
+/* exchange.c: attention whose keys are dealt like its queries becomes hops: rows of keys and values come from another
+** member of the group, attention over them carries on what the hops before have summed; backward, the gradients of those
+** rows go back and are added where they belong, in the order of the hops.
+** A hop's transfer stands `depth` places before the attention that waits for it, in one of depth + 1 slots that all hops
+** share: memory does not grow with the ranks. Liu et al. 2023 (Ring Attention); Gu et al. 2024 (LoongTrain), section 4. */
+#include "compile/compile.h"
+#include "graph/ops/attention_rows.h"
+#include "graph/ops/hop.h"
+#include "graph/ops/table.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { Q = LT_ATTENTION_Q, K, V, SIDES, SPANS = SIDES + LT_ATTENTION_SPANS, KEY_BIAS, CARRY };
+enum { OUT = CARRY, LSE, DOUT, DQ };
+enum { TENSORS = 3 }; /* that travel: k, v, and the bias of the keys where there is one */
+static const int travels[TENSORS] = {K, V, KEY_BIAS};
+
+typedef struct remembered { /* made once for all layers that see alike */
+  int32_t exchange, hop;
+  lt_value of[3];   /* k_position, k_document, spans they stand in for */
+  lt_value made[3]; /* the same of the rows that come at the hop */
+} remembered;
+
+typedef struct exchanger {
+  lt_graph *g;
+  const lt_mesh *m;
+  int32_t depth, chains;
+  lt_value *map; /* [n_value] what stands for a value of before: itself, or a sum formed of hops */
+  int64_t n_value;
+  LT_VEC(remembered) seen;
+  LT_VEC(lt_value) index; /* by 2 exchange + 1, hop: see index_of */
+} exchanger;
+
+typedef struct hops { /* of one attention at hand */
+  const lt_node *n;
+  int32_t exchange, chain, last;
+  lt_route route;
+  lt_value *in[TENSORS];   /* [last + 1] what came at a hop; [0] its own */
+  lt_value *back[TENSORS]; /* [last + 1] backward: the gradients of that */
+  int32_t late;            /* a far hop whose sums have been sent back and are still to be added; 0: none */
+} hops;
+
+/* ---- Emitting after the types are settled: shapes are told, not asked ---- */
+
+static lt_value push_value(lt_graph *g, const lt_value_info *like, int32_t rows) {
+  lt_value_info *v = lt_vec_push(&g->value);
+  if (!v) return lt_graph_fail(g, "out of memory for the hops of an exchange");
+  *v = *like;
+  v->node = v->state = LT_NONE;
+  v->out = v->version = 0;
+  v->rows = rows;
+  return (lt_value)(g->value.n - 1);
+}
+
+static void push_node(lt_graph *g, const lt_node *n) {
+  lt_node *slot = g->failed ? NULL : lt_vec_push(&g->node);
+  if (!slot) {
+    lt_graph_fail(g, "out of memory for the hops of an exchange");
+    return;
+  }
+  *slot = *n;
+  for (int k = 0; k < n->n_out; k++) {
+    g->value.at[n->out + k].node = (int32_t)(g->node.n - 1);
+    g->value.at[n->out + k].out = k;
+  }
+}
+
+/* A node like `like` with other inputs and, from `out` on, outputs that exist already. */
+static void emit(lt_graph *g, const lt_op *op, const lt_node *like, int n_in, const lt_value *in, lt_attr *attr,
+                 lt_value out, int n_out) {
+  lt_node n = *like;
+  n.op = op;
+  n.n_in = n_in;
+  n.in = lt_graph_alloc(g, (size_t)n_in * sizeof *in + 1);
+  n.attr = attr;
+  n.out = out;
+  n.n_out = n_out;
+  if (!g->failed && n_in) memcpy(n.in, in, (size_t)n_in * sizeof *in);
+  push_node(g, &n);
+}
+
+static int32_t rows_of(lt_graph *g, int32_t exchange, int32_t hop, bool back) {
+  for (int64_t i = 0; i < g->rows.n; i++)
+    if (g->rows.at[i].exchange == exchange && g->rows.at[i].hop == hop && g->rows.at[i].back == back)
+      return (int32_t)i + 1;
+  lt_hop_rows *r = lt_vec_push(&g->rows);
+  if (!r) {
+    lt_graph_fail(g, "out of memory for the hops of an exchange");
+    return 0;
+  }
+  *r = (lt_hop_rows){exchange, hop, back};
+  return (int32_t)g->rows.n;
+}
+
+static lt_attr *numbers(lt_graph *g, const lt_op *op, int64_t a, int64_t b, int64_t c) {
+  lt_attr *attr = lt_graph_alloc(g, (size_t)op->n_attr * sizeof *attr);
+  const int64_t x[] = {a, b, c};
+  for (int i = 0; attr && i < op->n_attr; i++) attr[i].i = x[i];
+  return attr;
+}
+
+/* ---- What a hop is of ---- */
+
+static const struct {
+  const char *name;
+  lt_route_kind kind;
+} kinds[] = {{"ring", LT_ROUTE_RING},
+             {"direct", LT_ROUTE_DIRECT},
+             {"two_level", LT_ROUTE_TWO_LEVEL},
+             {"two_level_ulysses", LT_ROUTE_DIRECT}};
+
+/* Axes of sp along which queries and keys are dealt alike. */
+static lt_axis_mask hop_axes(const exchanger *x, const lt_node *n) {
+  const lt_value_info *q = &x->g->value.at[n->in[Q]], *k = &x->g->value.at[n->in[K]];
+  lt_axis_mask axes = 0;
+  for (int a = LT_SP_O; a <= LT_SP_I; a++)
+    if (x->m->size[a] > 1 && lt_place_equal(q->place.axis[a], lt_place_s(0)) &&
+        lt_place_equal(k->place.axis[a], lt_place_s(0)))
+      axes |= LT_MASK(a);
+  return axes;
+}
+
+static int32_t exchange_of(exchanger *x, const lt_node *n, lt_axis_mask axes) {
+  lt_graph *g = x->g;
+  lt_hops e = {.axes = axes, .window = lt_attr_int(n, LT_ATTENTION_WINDOW)};
+  const char *name = lt_attr_text(n, LT_ATTENTION_EXCHANGE);
+  e.route = (lt_route){.kind = LT_ROUTE_DIRECT, .members = 1, .inner = 1};
+  for (int a = LT_SP_O; a <= LT_SP_I; a++)
+    if (axes & LT_MASK(a)) e.route.members *= x->m->size[a];
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+    if (!strcmp(kinds[i].name, name)) e.route.kind = kinds[i].kind;
+  if (e.route.kind == LT_ROUTE_TWO_LEVEL) e.route.inner = axes & LT_MASK(LT_SP_I) ? x->m->size[LT_SP_I] : 1;
+  for (int64_t i = 0; i < g->hops.n; i++) {
+    const lt_hops *o = &g->hops.at[i];
+    if (o->route.kind == e.route.kind && o->route.members == e.route.members && o->route.inner == e.route.inner &&
+        o->axes == e.axes && o->window == e.window)
+      return (int32_t)i;
+  }
+  lt_hops *slot = lt_vec_push(&g->hops);
+  if (!slot) {
+    lt_graph_fail(g, "out of memory for the hops of an exchange");
+    return 0;
+  }
+  *slot = e;
+  return (int32_t)(g->hops.n - 1);
+}
+
+/* ---- Positions, documents and spans of what comes ---- */
+
+static void emit_like(lt_graph *g, lt_value of, int32_t rows, lt_phase phase, int n_in, const lt_value *in,
+                      lt_value *out) {
+  lt_node n = g->node.at[g->value.at[of].node];
+  lt_value_info like = g->value.at[of];
+  n.phase = phase;
+  *out = push_value(g, &like, rows);
+  if (*out != LT_NONE) emit(g, n.op, &n, n_in, in, n.attr, *out, 1);
+}
+
+static bool is_made_by(const lt_graph *g, lt_value v, const lt_op *op) {
+  return g->value.at[v].node != LT_NONE && g->node.at[g->value.at[v].node].op == op;
+}
+
+/* The positions, documents and spans that stand in for those in `of`, of the rows that come at a hop. */
+static bool see_rows(exchanger *x, int32_t exchange, int32_t hop, const lt_node *n, lt_value made[3]) {
+  lt_graph *g = x->g;
+  const lt_value of[3] = {n->in[SIDES + LT_ATTENTION_K_POSITION], n->in[SIDES + LT_ATTENTION_K_DOCUMENT],
+                          SPANS < n->n_in ? n->in[SPANS] : LT_NONE};
+  for (int64_t i = 0; i < x->seen.n; i++) {
+    const remembered *r = &x->seen.at[i];
+    if (r->exchange != exchange || r->hop != hop || memcmp(r->of, of, sizeof of)) continue;
+    memcpy(made, r->made, sizeof r->made);
+    return true;
+  }
+  if (!is_made_by(g, of[0], &lt_op_feed) || !is_made_by(g, of[1], &lt_op_feed) ||
+      (of[2] != LT_NONE && !is_made_by(g, of[2], &lt_op_attention_spans))) {
+    lt_graph_fail(g, "positions and documents that are computed cannot be exchanged");
+    lt_error_hint(&g->error, "use the feeds \"position\" and \"document\", or layout.exchange = \"all_gather\"");
+    return false;
+  }
+  int32_t rows = rows_of(g, exchange, hop, false);
+  for (int i = 0; i < 2; i++) emit_like(g, of[i], rows, LT_FORWARD, 0, NULL, &made[i]);
+  made[2] = LT_NONE;
+  if (of[2] != LT_NONE && !g->failed) {
+    const lt_value in[] = {n->in[SIDES + LT_ATTENTION_Q_POSITION], n->in[SIDES + LT_ATTENTION_Q_DOCUMENT], made[0],
+                           made[1]};
+    emit_like(g, of[2], 0, LT_FORWARD, 4, in, &made[2]);
+  }
+  remembered *r = g->failed ? NULL : lt_vec_push(&x->seen);
+  if (!r) {
+    lt_graph_fail(g, "out of memory for the hops of an exchange");
+    return false;
+  }
+  *r = (remembered){.exchange = exchange, .hop = hop};
+  memcpy(r->of, of, sizeof of);
+  memcpy(r->made, made, sizeof r->made);
+  return true;
+}
+
+/* Where the rows that come back at a hop belong; once for all layers. */
+static lt_value index_of(exchanger *x, const hops *w, int32_t hop) {
+  lt_graph *g = x->g;
+  int32_t rows = rows_of(g, w->exchange, hop, true);
+  while (x->index.n < rows) {
+    lt_value *slot = lt_vec_push(&x->index);
+    if (!slot) return lt_graph_fail(g, "out of memory for the hops of an exchange");
+    *slot = LT_NONE;
+  }
+  if (g->failed || x->index.at[rows - 1] != LT_NONE) return g->failed ? LT_NONE : x->index.at[rows - 1];
+  lt_value_info like = g->value.at[w->n->in[SIDES + LT_ATTENTION_K_POSITION]];
+  lt_node n = {.op = &lt_op_row_index, .phase = LT_BACKWARD, .scope = "exchange", .where = w->n->where};
+  n.recompute_of = LT_NONE;
+  lt_value v = push_value(g, &like, rows);
+  if (v != LT_NONE) emit(g, n.op, &n, 0, NULL, numbers(g, n.op, w->exchange, hop, 0), v, 1);
+  return x->index.at[rows - 1] = v;
+}
+
+/* ---- Transfers ---- */
+
+static lt_value emit_hop(exchanger *x, const hops *w, int32_t hop, bool back, lt_value rows, lt_value slot) {
+  lt_graph *g = x->g;
+  const lt_value in[] = {rows, slot};
+  lt_value_info like = g->value.at[rows];
+  lt_node n = *w->n;
+  n.axes = g->hops.at[w->exchange].axes;
+  n.narrow = false;
+  n.chain = back ? 0 : w->chain;
+  n.hop = hop;
+  lt_value y = push_value(g, &like, rows_of(g, w->exchange, hop, back));
+  if (y != LT_NONE)
+    emit(g, &lt_op_hop, &n, slot == LT_NONE ? 1 : 2, in, numbers(g, &lt_op_hop, w->exchange, hop, back), y, 1);
+  return y;
+}
+
+/* Of the hops of one kind, near or far, the one `places` before this; 0: there is none. */
+static int32_t hop_before(const lt_route *r, int32_t hop, int32_t places) {
+  bool far = lt_hop_is_far(r, hop);
+  for (int32_t h = hop - 1; h > 0; h--)
+    if (lt_hop_is_far(r, h) == far && --places == 0) return h;
+  return 0;
+}
+
+/* Before which attention the transfer of a hop stands: near ones `depth` hops ahead, far ones a whole round of the inner
+** group. */
+static int32_t starts_at(const exchanger *x, const lt_route *r, int32_t hop) {
+  int32_t ahead = lt_hop_is_far(r, hop) ? r->inner : x->depth;
+  return hop > ahead ? hop - ahead : 0;
+}
+
+static void start_hops(exchanger *x, hops *w, int32_t before) {
+  for (int32_t h = 1; h <= w->last; h++) {
+    if (starts_at(x, &w->route, h) != before) continue;
+    int32_t parent = lt_hop_parent(&w->route, h);
+    int32_t slot = hop_before(&w->route, h, lt_hop_is_far(&w->route, h) ? 2 : x->depth + 1);
+    for (int t = 0; t < TENSORS && !x->g->failed; t++)
+      if (w->in[t][0] != LT_NONE)
+        w->in[t][h] = emit_hop(x, w, h, false, w->in[t][parent], slot ? w->in[t][slot] : LT_NONE);
+  }
+}
+
+/* ---- Attention over what came ---- */
+
+/* The inputs of an attention with those of a hop in place of its keys. */
+static bool hop_inputs(exchanger *x, const hops *w, int32_t hop, lt_value *in) {
+  const lt_node *n = w->n;
+  lt_value see[3];
+  for (int i = 0; i < CARRY; i++) in[i] = i < n->n_in ? n->in[i] : LT_NONE;
+  if (hop == 0) return true;
+  if (!see_rows(x, w->exchange, hop, n, see)) return false;
+  for (int t = 0; t < TENSORS; t++) in[travels[t]] = w->in[t][hop];
+  in[SIDES + LT_ATTENTION_K_POSITION] = see[0];
+  in[SIDES + LT_ATTENTION_K_DOCUMENT] = see[1];
+  in[SPANS] = see[2];
+  return true;
+}
+
+static void forward(exchanger *x, hops *w) {
+  lt_graph *g = x->g;
+  lt_value in[CARRY + LT_CARRIES], carry = LT_NONE;
+  lt_value_info row = g->value.at[w->n->out], head = g->value.at[w->n->out + 1];
+  row.dtype = head.dtype = g->real;
+  for (int32_t h = 0; h <= w->last && !g->failed; h++) {
+    start_hops(x, w, h);
+    if (g->failed || !hop_inputs(x, w, h, in)) return;
+    for (int i = 0; i < LT_CARRIES; i++) in[CARRY + i] = carry == LT_NONE ? LT_NONE : carry + i;
+    lt_node n = *w->n;
+    n.chain = w->chain;
+    n.hop = h;
+    if (h == w->last) {
+      emit(g, &lt_op_attention_last, &n, CARRY + LT_CARRIES, in, n.attr, n.out, 2);
+      return;
+    }
+    carry = push_value(g, &row, 0);
+    push_value(g, &head, 0);
+    push_value(g, &head, 0);
+    if (!g->failed) emit(g, &lt_op_attention_hop, &n, CARRY + LT_CARRIES, in, n.attr, carry, LT_CARRIES);
+  }
+}
+
+/* The gradients of what came at a hop go back. */
+static void give_back(exchanger *x, hops *w, int32_t hop) {
+  for (int t = 0; t < TENSORS && !x->g->failed; t++)
+    if (w->back[t][hop] != LT_NONE) w->back[t][hop] = emit_hop(x, w, hop, true, w->back[t][hop], LT_NONE);
+}
+
+/* What has come back at a hop is added to what it belongs to; the last one of an inner group sends that on. */
+static void take_back(exchanger *x, hops *w, int32_t hop) {
+  lt_graph *g = x->g;
+  int32_t home = lt_hop_home(&w->route, hop);
+  lt_value index = index_of(x, w, hop);
+  for (int t = 0; t < TENSORS && !g->failed; t++) {
+    lt_value sum = w->back[t][home];
+    if (sum == LT_NONE) continue;
+    const lt_value in[] = {sum, w->back[t][hop], index};
+    lt_value_info like = g->value.at[sum];
+    lt_node n = *w->n;
+    n.narrow = false;
+    w->back[t][home] = push_value(g, &like, like.rows);
+    if (!g->failed) emit(g, &lt_op_add_rows, &n, 3, in, NULL, w->back[t][home], 1);
+  }
+  bool more = hop < w->last && lt_hop_home(&w->route, hop + 1) == home;
+  if (!home || more) return;
+  give_back(x, w, home);
+  w->late = home;
+}
+
+/* Does anything come back to the holder of what came at this hop? */
+static bool hands_on(const hops *w, int32_t hop) {
+  return hop < w->last && lt_hop_is_far(&w->route, hop) && !lt_hop_is_far(&w->route, hop + 1);
+}
+
+/* Once the attention of hop `done` stands, what was sent back before it can be added. */
+static void settle(exchanger *x, hops *w, int32_t done) {
+  int32_t late = w->late;
+  w->late = 0;
+  if (done > 1 && !hands_on(w, done - 1)) take_back(x, w, done - 1);
+  if (late && !x->g->failed) take_back(x, w, late);
+}
+
+static void backward(exchanger *x, hops *w) {
+  lt_graph *g = x->g;
+  const lt_node *o = w->n;
+  lt_value in[DQ + 1], dq = LT_NONE;
+  lt_value_info like[TENSORS + 1];
+  for (int k = 0; k < o->n_out; k++) like[k] = g->value.at[o->out + k];
+  for (int32_t h = 0; h <= w->last && !g->failed; h++) {
+    start_hops(x, w, h);
+    if (g->failed || !hop_inputs(x, w, h, in)) return;
+    for (int i = OUT; i <= DOUT; i++) in[i] = o->in[i];
+    in[DQ] = dq;
+    lt_node n = *o;
+    n.chain = w->chain;
+    n.hop = h;
+    int32_t rows = h ? rows_of(g, w->exchange, h, false) : 0;
+    dq = push_value(g, &like[0], 0);
+    for (int t = 0; t < TENSORS && !g->failed; t++)
+      if (w->in[t][0] != LT_NONE) w->back[t][h] = push_value(g, &like[1 + t], rows);
+    if (g->failed) return;
+    emit(g, &lt_op_attention_hop_backward, &n, DQ + 1, in, n.attr, dq, o->n_out);
+    if (h && !hands_on(w, h)) give_back(x, w, h);
+    settle(x, w, h);
+  }
+  settle(x, w, w->last + 1);
+  if (w->late) take_back(x, w, w->late);
+  x->map[o->out] = dq;
+  for (int t = 0, k = 1; t < TENSORS; t++)
+    if (w->back[t][0] != LT_NONE) x->map[o->out + k++] = w->back[t][0];
+}
+
+/* ---- The pass ---- */
+
+static void expand(exchanger *x, const lt_node *n, lt_axis_mask axes) {
+  lt_graph *g = x->g;
+  hops w = {.n = n, .exchange = exchange_of(x, n, axes), .chain = ++x->chains};
+  if (g->failed) return;
+  w.route = g->hops.at[w.exchange].route;
+  w.last = lt_route_hops(&w.route);
+  size_t count = (size_t)w.last + 1;
+  lt_value *room = lt_graph_alloc(g, 2 * TENSORS * count * sizeof *room);
+  if (!room) return;
+  for (size_t i = 0; i < 2 * TENSORS * count; i++) room[i] = LT_NONE;
+  for (int t = 0; t < TENSORS; t++) {
+    w.in[t] = room + (size_t)t * count;
+    w.back[t] = room + (size_t)(TENSORS + t) * count;
+    w.in[t][0] = travels[t] < n->n_in ? n->in[travels[t]] : LT_NONE;
+  }
+  if (n->op == &lt_op_attention)
+    forward(x, &w);
+  else
+    backward(x, &w);
+}
+
+static bool is_attention(const lt_node *n) {
+  return !n->dead && (n->op == &lt_op_attention || n->op == &lt_op_attention_backward);
+}
+
+static void rewrite(exchanger *x, const lt_node *old, int64_t n_old) {
+  lt_graph *g = x->g;
+  for (int64_t i = 0; i < n_old && !g->failed; i++) {
+    lt_node n = old[i];
+    for (int k = 0; k < n.n_in; k++)
+      if (n.in[k] != LT_NONE && n.in[k] < x->n_value) n.in[k] = x->map[n.in[k]];
+    lt_graph_set_scope(g, n.scope);
+    lt_graph_set_where(g, n.where);
+    lt_axis_mask axes = is_attention(&n) ? hop_axes(x, &n) : 0;
+    if (axes)
+      expand(x, &n, axes);
+    else
+      push_node(g, &n);
+  }
+}
+
+lt_status lt_pass_exchange(lt_graph *g, const lt_mesh *m, int32_t depth, lt_error *e) {
+  exchanger x = {.g = g, .m = m, .depth = depth < 1 ? 1 : depth, .n_value = g->value.n};
+  lt_node *old = g->node.at;
+  int64_t n_old = g->node.n;
+  bool any = false;
+  for (int64_t i = 0; i < n_old && !any; i++) any = is_attention(&old[i]) && hop_axes(&x, &old[i]);
+  if (!any) return LT_OK;
+  x.map = malloc(sizeof *x.map * (size_t)(x.n_value ? x.n_value : 1));
+  if (!x.map) return lt_fail_memory(e, sizeof *x.map * (size_t)x.n_value, "the exchange pass");
+  for (int64_t v = 0; v < x.n_value; v++) x.map[v] = (lt_value)v;
+  g->node.at = NULL;
+  g->node.n = g->node.cap = 0;
+  rewrite(&x, old, n_old);
+  free(old);
+  free(x.map);
+  lt_vec_free(&x.seen);
+  lt_vec_free(&x.index);
+  if (!g->failed) return LT_OK;
+  if (e) *e = g->error;
+  return g->error.code;
+}

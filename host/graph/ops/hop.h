@@ -1,0 +1,11 @@
+/* hop.h: operands and attributes of what the exchange pass emits, for the passes that look at them. */
+#ifndef LT_GRAPH_OPS_HOP_H
+#define LT_GRAPH_OPS_HOP_H
+
+enum { LT_HOP_ROWS, LT_HOP_SLOT };
+enum { LT_HOP_EXCHANGE, LT_HOP_HOP, LT_HOP_BACK, LT_HOP_ATTRS };
+
+/* attention_hop, attention_last: behind key_bias what is carried from hop to hop, left out at the first. */
+enum { LT_CARRY_OUT, LT_CARRY_MAX, LT_CARRY_SUM, LT_CARRIES };
+
+#endif

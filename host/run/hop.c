@@ -1,0 +1,149 @@
+/* hop.c: rows on their way from member to member of an exchange, by the row sets of the step: what a transfer sends and
+** receives, packed where not all that a member has is needed; and positions, documents and places of such rows.
+** Sets are runs that ascend, in one order with everybody: a set inside another is found by walking both once. */
+#include "run/inside.h"
+
+#include "graph/ops/hop.h"
+#include "graph/ops/table.h"
+
+#include <string.h>
+
+typedef struct side { /* one member's rows at a hop; hop 0: all of its own */
+  const lt_row_sets *sets;
+  int32_t unit, hop, member;
+} side;
+
+static const lt_row_run *runs_of(const side *s, int64_t *n) {
+  return lt_row_sets_runs(s->sets, s->unit, s->hop, s->member, n);
+}
+
+/* Called for every run of the rows of one set, with where it lies among the rows of another that holds them all. */
+typedef void (*run_fn)(void *context, int64_t at, const lt_row_run *run);
+
+static void walk(const side *inner, const side *outer, run_fn fn, void *context) {
+  int64_t n, m = 0, at = 0, before = 0;
+  const lt_row_run *run = runs_of(inner, &n), *all = outer->hop ? runs_of(outer, &m) : NULL;
+  for (int64_t i = 0, j = 0; i < n; i++) {
+    for (int64_t row = run[i].row, end = row + run[i].count; row < end;) {
+      int64_t count = end - row;
+      at = row;
+      if (all) {
+        while (j < m && all[j].row + all[j].count <= row) before += all[j++].count;
+        if (j == m) return;
+        at = before + row - all[j].row;
+        if (all[j].row + all[j].count - row < count) count = all[j].row + all[j].count - row;
+      }
+      const lt_row_run part = {row, run[i].token + row - run[i].row, count};
+      fn(context, at, &part);
+      row += count;
+    }
+  }
+}
+
+static int32_t exchange_of(const lt_executor *x, int32_t item) {
+  const lt_graph *g = x->s->graph;
+  const lt_node *n = lt_item_node(x, item);
+  return n->op == &lt_op_feed ? g->rows.at[g->value.at[n->out].rows - 1].exchange
+                              : (int32_t)lt_attr_int(n, LT_HOP_EXCHANGE);
+}
+
+/* This rank's index among the members. */
+static int32_t member_of(const lt_executor *x, int32_t exchange) {
+  const lt_schedule *s = x->s;
+  int32_t member = 0;
+  for (int a = 0; a < LT_AXES; a++)
+    if (s->graph->hops.at[exchange].axes & LT_MASK(a)) member = member * s->mesh->size[a] + s->coords.at[a];
+  return member;
+}
+
+/* ---- A transfer ---- */
+
+typedef struct packing {
+  char *to;
+  const char *from;
+  size_t row;
+} packing;
+
+static void pack(void *context, int64_t at, const lt_row_run *run) {
+  packing *p = context;
+  memcpy(p->to, p->from + (size_t)at * p->row, (size_t)run->count * p->row);
+  p->to += (size_t)run->count * p->row;
+}
+
+void lt_start_hop(lt_executor *x, lt_flight *f, lt_transfer *t) {
+  const lt_item *it = &x->s->item.at[f->item];
+  const lt_node *n = lt_item_node(x, f->item);
+  const lt_operand *in = &x->operand[it->operand], *out = &x->operand[it->operand + it->n_in];
+  const int32_t exchange = exchange_of(x, f->item), hop = (int32_t)lt_attr_int(n, LT_HOP_HOP), self = t->group->self;
+  const lt_route *r = &x->s->graph->hops.at[exchange].route;
+  const bool back = lt_attr_int(n, LT_HOP_BACK);
+  const int32_t to = back ? lt_hop_back(r, hop, self) : lt_hop_to(r, hop, self);
+  const int32_t from = back ? lt_hop_back_from(r, hop, self) : lt_hop_from(r, hop, self);
+  memset(f->parts[0], 0, (size_t)t->group->n * sizeof *f->parts[0]);
+  memset(f->parts[1], 0, (size_t)t->group->n * sizeof *f->parts[1]);
+  f->parts[0][to] = x->size[x->s->count.at[it->counts + to]];
+  f->parts[1][from] = x->size[x->s->count.at[it->counts + self]];
+  t->kind = LT_ALL_TO_ALL;
+  t->send_counts = f->parts[0];
+  t->counts = f->parts[1];
+  t->recv = out->data;
+  if (back || f->parts[0][to] == lt_operand_count(in)) return; /* all of it */
+  const side wanted = {x->rows[exchange], it->unit, hop, to}, held = {x->rows[exchange], it->unit, lt_hop_parent(r, hop), self};
+  packing p = {.to = (char *)x->arena.base + x->s->buffer.at[it->work].offset,
+               .from = in->data,
+               .row = (size_t)in->dim[1] * lt_dtype_bytes(in->dtype)};
+  t->send = p.to;
+  walk(&wanted, &held, pack, &p);
+}
+
+/* ---- What stands in for rows ---- */
+
+typedef struct loading {
+  lt_box local, host;
+  int rank;
+  int64_t count[LT_MAX_RANK];
+} loading;
+
+static void load(void *context, int64_t at, const lt_row_run *run) {
+  loading *m = context;
+  (void)at;
+  m->host.first[0] = run->token;
+  m->count[0] = run->count;
+  lt_box_move(&m->local, &m->host, m->rank, m->count, LT_BOX_COPY);
+  m->local.first[0] += run->count;
+}
+
+void lt_load_rows(lt_executor *x, int32_t item) {
+  const lt_item *it = &x->s->item.at[item];
+  const lt_graph *g = x->s->graph;
+  const lt_hop_rows *r = &g->rows.at[g->value.at[lt_item_node(x, item)->out].rows - 1];
+  const lt_operand *o = &x->operand[it->operand];
+  const lt_tensor *t = x->in.feed[x->run[item].bound].tensor;
+  const side mine = {x->rows[r->exchange], it->unit, r->hop, member_of(x, r->exchange)};
+  const side all = {x->rows[r->exchange], it->unit, 0, 0};
+  loading m = {.rank = o->rank};
+  m.local.dtype = o->dtype, m.local.data = o->data;
+  m.host.dtype = t->dtype, m.host.data = t->data;
+  for (int d = 0; d < o->rank; d++) {
+    m.local.dim[d] = m.count[d] = o->dim[d];
+    m.host.dim[d] = t->dim[d];
+  }
+  walk(&mine, &all, load, &m);
+}
+
+static void count_up(void *context, int64_t at, const lt_row_run *run) {
+  int32_t **to = context;
+  for (int64_t i = 0; i < run->count; i++) *(*to)++ = (int32_t)(at + i);
+}
+
+void lt_load_row_index(lt_executor *x, int32_t item) {
+  const lt_item *it = &x->s->item.at[item];
+  const lt_node *n = lt_item_node(x, item);
+  const int32_t exchange = exchange_of(x, item), hop = (int32_t)lt_attr_int(n, LT_HOP_HOP);
+  const lt_route *r = &x->s->graph->hops.at[exchange].route;
+  const int32_t self = member_of(x, exchange);
+  const side theirs = {x->rows[exchange], it->unit, hop, lt_hop_back_from(r, hop, self)};
+  const side mine = {x->rows[exchange], it->unit, lt_hop_home(r, hop), self};
+  int32_t *to = x->operand[it->operand].data;
+  walk(&theirs, &mine, count_up, &to);
+}
