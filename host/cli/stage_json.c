@@ -132,7 +132,7 @@ static void set_graph(lt_text *out, const lt_graph *g, const lt_mesh *m) {
 
 static void add_item(lt_text *out, const lt_schedule *s, int32_t i) {
   static const char *const lanes[] = {"compute", "comm"};
-  static const char *const kinds[] = {"kernel", "load", "store", "collective", "zero"};
+  static const char *const kinds[] = {"kernel", "load", "store", "collective", "index", "zero"};
   const lt_item *it = &s->item.at[i];
   char label[160];
   lt_item_label(s, i, label, sizeof label);

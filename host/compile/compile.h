@@ -60,7 +60,6 @@ typedef struct lt_plan_options {
   const char *const *keep, *const *drop; /* as in lt_checkpoint */
   int32_t n_keep, n_drop;
   int32_t shard; /* of the optimizer, over data axes: 1 moments, 2 and gradients, 3 and parameters; 0 nothing */
-  int32_t depth;  /* hops of an exchange that are under way at once; 0: one */
   bool backward; /* false: forward only, for evaluation */
   int32_t max_depth, depth; /* hops of an exchange under way at once: at most, and at the start; 0: 1 */
   lt_data_bounds data;

@@ -102,13 +102,10 @@ static lt_attr *numbers(lt_graph *g, const lt_op *op, int64_t a, int64_t b, int6
 
 /* ---- What a hop is of ---- */
 
-static const struct {
-  const char *name;
-  lt_route_kind kind;
-} kinds[] = {{"ring", LT_ROUTE_RING},
-             {"direct", LT_ROUTE_DIRECT},
-             {"two_level", LT_ROUTE_TWO_LEVEL},
-             {"two_level_ulysses", LT_ROUTE_DIRECT}};
+static lt_route_kind route_of(lt_exchange x) {
+  if (x == LT_EXCHANGE_RING) return LT_ROUTE_RING;
+  return x == LT_EXCHANGE_TWO_LEVEL ? LT_ROUTE_TWO_LEVEL : LT_ROUTE_DIRECT;
+}
 
 /* Axes of sp along which queries and keys are dealt alike. */
 static lt_axis_mask hop_axes(const exchanger *x, const lt_node *n) {
@@ -124,12 +121,9 @@ static lt_axis_mask hop_axes(const exchanger *x, const lt_node *n) {
 static int32_t exchange_of(exchanger *x, const lt_node *n, lt_axis_mask axes) {
   lt_graph *g = x->g;
   lt_hops e = {.axes = axes, .window = lt_attr_int(n, LT_ATTENTION_WINDOW)};
-  const char *name = lt_attr_text(n, LT_ATTENTION_EXCHANGE);
-  e.route = (lt_route){.kind = LT_ROUTE_DIRECT, .members = 1, .inner = 1};
+  e.route = (lt_route){.kind = route_of(lt_attention_exchange(n, LT_ATTENTION_EXCHANGE)), .members = 1, .inner = 1};
   for (int a = LT_SP_O; a <= LT_SP_I; a++)
     if (axes & LT_MASK(a)) e.route.members *= x->m->size[a];
-  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-    if (!strcmp(kinds[i].name, name)) e.route.kind = kinds[i].kind;
   if (e.route.kind == LT_ROUTE_TWO_LEVEL) e.route.inner = axes & LT_MASK(LT_SP_I) ? x->m->size[LT_SP_I] : 1;
   for (int64_t i = 0; i < g->hops.n; i++) {
     const lt_hops *o = &g->hops.at[i];
@@ -228,7 +222,7 @@ static lt_value emit_hop(exchanger *x, const hops *w, int32_t hop, bool back, lt
   n.hop = hop;
   lt_value y = push_value(g, &like, rows_of(g, w->exchange, hop, back));
   if (y != LT_NONE)
-    emit(g, &lt_op_hop, &n, slot == LT_NONE ? 1 : 2, in, numbers(g, &lt_op_hop, w->exchange, hop, back), y, 1);
+    emit(g, &lt_op_hop, &n, 2, in, numbers(g, &lt_op_hop, w->exchange, hop, back), y, 1);
   return y;
 }
 

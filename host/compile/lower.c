@@ -287,6 +287,7 @@ static void lower_phase(lowering *l, lt_phase phase, int32_t unit, bool first_un
     switch (n->op->kind) {
     case LT_OP_KERNEL: add_item(l, LT_ITEM_KERNEL, i, unit, first_unit); break;
     case LT_OP_LOAD: add_item(l, LT_ITEM_LOAD, i, unit, first_unit); break;
+    case LT_OP_INDEX: add_item(l, LT_ITEM_INDEX, i, unit, first_unit); break;
     case LT_OP_STORE: add_item(l, LT_ITEM_STORE, i, unit, first_unit); break;
     case LT_OP_COLLECTIVE: add_item(l, LT_ITEM_COLLECTIVE, i, unit, first_unit); break;
     case LT_OP_VIEW: lower_view(l, n, unit); break;

@@ -226,7 +226,8 @@ static void place_states(lt_schedule *s) {
   for (int32_t b = 0; b < s->buffer.n; b++) s->buffer.at[b].offset = -1;
   for (int64_t i = 0; i < s->item.n; i++) {
     const lt_item *it = &s->item.at[i];
-    for (int k = 0; it->kind == LT_ITEM_COLLECTIVE && it->n_in > 1 && k < it->n_in; k++)
+    bool bucket = it->kind == LT_ITEM_COLLECTIVE && it->counts == LT_NONE && it->n_in > 1;
+    for (int k = 0; bucket && k < it->n_in; k++)
       place_state(s, s->operand.at[it->operand + k].buffer);
   }
   for (int64_t i = 0; i < s->item.n; i++) {

@@ -21,6 +21,7 @@ typedef enum lt_item_kind {
   LT_ITEM_STORE,      /* in[0] → the host array named by the node's attribute */
   LT_ITEM_COLLECTIVE, /* in[0] → out[0] over `group`; several all-reduced in place at once: in[0 … n_in), one after the
                          other in the arena, as one run of bytes */
+  LT_ITEM_INDEX,      /* where rows that come back lie among those they came from, by the step table → out[0] */
   LT_ITEM_ZERO        /* clears out[0] */
 } lt_item_kind;
 

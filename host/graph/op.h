@@ -13,6 +13,7 @@ typedef enum lt_op_kind {
   LT_OP_LOAD,       /* `feed`: copies rows of a named host array into the arena */
   LT_OP_STORE,      /* `output`: copies a value to a named host array */
   LT_OP_COLLECTIVE, /* inserted by the place pass */
+  LT_OP_INDEX,      /* `row_index`: where rows of the step's sets lie; inserted by the exchange pass */
   LT_OP_CARRY       /* hands a value to the next unit: its buffer, no work */
 } lt_op_kind;
 

@@ -79,7 +79,6 @@ static lt_status prepare_item(lt_executor *x, int32_t item, lt_error *e) {
   switch (it->kind) {
   case LT_ITEM_LOAD:
   case LT_ITEM_STORE: {
-    if (n->op == &lt_op_row_index) return LT_OK; /* made here */
     int32_t name = attr_index(n->op, "name");
     if (name < 0) return lt_fail_item(x, item, LT_FAILED, e, "'%s' has no attribute \"name\"", n->op->name);
     r->name = lt_attr_text(n, name);
@@ -91,6 +90,7 @@ static lt_status prepare_item(lt_executor *x, int32_t item, lt_error *e) {
     r->other = attr_number(n, "from");
     return lt_check_collective(x, item, e);
   case LT_ITEM_KERNEL: return lt_tape_decides(x->s->graph, it->node) ? keep_keys(x, item, e) : LT_OK;
+  case LT_ITEM_INDEX:
   case LT_ITEM_ZERO: break;
   }
   return LT_OK;
@@ -262,6 +262,7 @@ static void run_item(lt_executor *x, int32_t item) {
     break;
   case LT_ITEM_LOAD: lt_load_array(x, item); break;
   case LT_ITEM_STORE: lt_store_array(x, item); break;
+  case LT_ITEM_INDEX: lt_load_row_index(x, item); break;
   case LT_ITEM_ZERO: zero(x, it); break;
   case LT_ITEM_COLLECTIVE: break; /* started and tested instead */
   }

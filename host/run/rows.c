@@ -3,7 +3,7 @@
 ** gather lays them. A rank holds a run of them (the operand's `first`). */
 #include "run/inside.h"
 
-#include "graph/ops/table.h"
+#include "graph/op.h"
 
 #include <string.h>
 
@@ -105,7 +105,6 @@ lt_status lt_bind_array(lt_executor *x, int32_t item, lt_error *e) {
   const lt_host_array *list = load ? x->in.feed : x->in.output;
   int32_t n = load ? x->in.n_feed : x->in.n_output;
   lt_item_run *r = &x->run[item];
-  if (lt_item_node(x, item)->op == &lt_op_row_index) return LT_OK;
   r->bound = -1;
   for (int32_t i = 0; i < n && r->bound < 0; i++)
     if (!strcmp(list[i].name, r->name)) r->bound = i;
@@ -151,12 +150,7 @@ static void move_whole(lt_executor *x, int32_t index, lt_tensor *t, bool to_host
 void lt_load_array(lt_executor *x, int32_t item) {
   const lt_item *it = &x->s->item.at[item];
   int32_t index = host_operand(it);
-  const lt_node *n = lt_item_node(x, item);
-  if (n->op == &lt_op_row_index) {
-    lt_load_row_index(x, item);
-    return;
-  }
-  if (x->s->graph->value.at[n->out].rows) {
+  if (x->s->graph->value.at[lt_item_node(x, item)->out].rows) {
     lt_load_rows(x, item);
     return;
   }

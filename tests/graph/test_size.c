@@ -114,7 +114,7 @@ static void check_localize(void) {
   CHECK_INT(s.node.at[counts_mine].unit, 3);
   CHECK_INT(lt_size_localize(&s, x, 1, 2, 3, table_bound, NULL), mine); /* interned */
   int64_t *value = malloc((size_t)s.node.n * sizeof *value);
-  lt_size_env env = {table_tokens, late, NULL};
+  lt_size_env env = {.tokens = table_tokens, .late = late};
   lt_sizes_eval(&s, &env, value);
   CHECK_INT(value[mine], (15 * 3 + 3) / 4);
   CHECK_INT(value[all_mine], 12);
@@ -144,7 +144,7 @@ static void check_parts(int64_t granule, int32_t parts) {
   for (int32_t i = 0; i < parts; i++) size[i] = lt_size_part(&s, t, granule, parts, i, &first[i]);
   int64_t *value = malloc((size_t)s.node.n * sizeof *value), n = s.node.n;
   for (parts_tokens = 0; parts_tokens <= 41; parts_tokens++) {
-    lt_size_env env = {given_tokens, NULL, NULL};
+    lt_size_env env = {.tokens = given_tokens};
     int64_t at = 0, granules = (parts_tokens + granule - 1) / granule;
     lt_sizes_eval(&s, &env, value);
     for (int32_t i = 0; i < parts; i++) {

@@ -27,7 +27,7 @@ const lt_op lt_op_hop = {
     .name = "hop",
     .kind = LT_OP_COLLECTIVE,
     .flags = LT_OP_INTERNAL,
-    .min_in = 1,
+    .min_in = 1, /* the slot may be missing, not left out */
     .max_in = 2,
     .attr = hop_attrs,
     .n_attr = LT_HOP_ATTRS,
@@ -54,7 +54,7 @@ static int index_shape(lt_graph *g, const lt_node *n, lt_value_info *out) {
 
 const lt_op lt_op_row_index = {
     .name = "row_index",
-    .kind = LT_OP_LOAD,
+    .kind = LT_OP_INDEX,
     .flags = LT_OP_INTERNAL,
     .min_in = 0,
     .max_in = 0,
