@@ -17,8 +17,8 @@ static lt_machine machine_of(const lt_machine *said) {
                       .between = said->between > 0 ? said->between : 1.25e9};
 }
 
-static const char *const stage_names[] = {"build", "differentiate", "place",  "exchange",  "checkpoint",
-                                          "lower", "order",         "memory", "transfers", "verify",     NULL};
+static const char *const stage_names[] = {"build", "differentiate", "place",     "exchange", "checkpoint", "lower",
+                                          "order", "memory",        "transfers", "verify",   NULL};
 enum { BUILD, DIFFERENTIATE, PLACE, EXCHANGE, CHECKPOINT, LOWER, ORDER, MEMORY, TRANSFERS, VERIFY };
 
 const char *const *lt_stage_names(void) { return stage_names; }
@@ -364,6 +364,7 @@ static void print_stage(const lt_program *p, int stage, int32_t rank, lt_text *o
   case BUILD:
   case DIFFERENTIATE: lt_graph_print(p->graph, NULL, out); break;
   case PLACE:
+  case EXCHANGE:
     lt_mesh_print(&p->plan.mesh, out);
     lt_text_add(out, "\n");
     lt_graph_print(p->graph, &p->plan.mesh, out);
@@ -404,7 +405,7 @@ static lt_status find_stage(const char *stage, int *at, lt_error *e) {
   for (*at = 0; stage_names[*at]; ++*at)
     if (strcmp(stage_names[*at], stage) == 0) return LT_OK;
   lt_fail(e, LT_USAGE, "no such stage: '%s'", stage);
-  lt_error_expected(e, "build, differentiate, place, checkpoint, lower, order, memory, transfers or verify");
+  lt_error_expected(e, "build, differentiate, place, exchange, checkpoint, lower, order, memory, transfers or verify");
   return LT_USAGE;
 }
 

@@ -124,7 +124,7 @@ lt_status lt_compile_explained(lt_dtype real, lt_build_fn build, void *context, 
                                struct lt_reasons *why, lt_program **out, lt_error *e);
 void lt_program_free(lt_program *p);
 
-/* Print one stage by name: build, differentiate, place, checkpoint, lower, order, memory, transfers, verify.
+/* Print one stage by name: build, differentiate, place, exchange, checkpoint, lower, order, memory, transfers, verify.
 ** LT_USAGE with the list of names if there is no such stage. */
 lt_status lt_compile_stage(lt_dtype real, lt_build_fn build, void *context, const lt_plan_options *o, const char *stage,
                            int32_t rank, lt_text *out, lt_error *e);

@@ -65,7 +65,7 @@ describe("ltrain-lua", function()
   end)
 
   it("--stage NAME --json has what the text has", function()
-    for _, name in ipairs { "build", "differentiate", "place", "checkpoint" } do
+    for _, name in ipairs { "build", "differentiate", "place", "exchange", "checkpoint" } do
       local text = run("--stage " .. name .. " --ranks 2 " .. file)
       local got = run("--stage " .. name .. " --json --ranks 2 " .. file)
       local stage = lt.json.decode(got)[1]
@@ -76,7 +76,7 @@ describe("ltrain-lua", function()
       assert.equal(lines, #stage.nodes, name)
       assert.equal(name, stage.stage)
       assert.equal(2, stage.ranks)
-      assert.equal(name == "place" or name == "checkpoint", stage.nodes[1].outputs[1].placement ~= nil)
+      assert.equal(name == "place" or name == "exchange" or name == "checkpoint", stage.nodes[1].outputs[1].placement ~= nil)
     end
     for _, name in ipairs { "lower", "order", "memory", "transfers", "verify" } do
       local stage = lt.json.decode(run("--stage " .. name .. " --json --ranks 2 --rank 1 " .. file))[1]

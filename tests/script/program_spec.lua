@@ -152,7 +152,7 @@ describe("a program", function()
   end)
   it("shows every stage", function()
     local p = decoder { ranks = 2, mesh = { dp = 2 } }
-    for _, name in ipairs { "build", "differentiate", "place", "checkpoint", "lower", "order", "memory",
+    for _, name in ipairs { "build", "differentiate", "place", "exchange", "checkpoint", "lower", "order", "memory",
       "transfers", "verify" } do
       assert.is_true(#p:stage(name, 1) > 0, name)
     end
