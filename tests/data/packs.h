@@ -1,11 +1,10 @@
 /* packs.h: packs of a long-tailed mix of documents, and what a partition of one costs: for the tests of partitions.
-** Everything is counted anew from tokens' documents and owners; nothing of the partitions' own reckoning is used. */
+** Work is counted anew from tokens' documents and owners; traffic is what a step would move, to the row. */
 #ifndef LT_TESTS_PACKS_H
 #define LT_TESTS_PACKS_H
 
-#include "data/deal_policy.h"
-
 #include "core/rng.h"
+#include "data/row_sets.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -45,18 +44,18 @@ static void pack_free(pack *p) { free(p->document); }
 
 typedef struct pack_cost {
   double work;    /* pairs of the busiest rank over the mean */
-  double traffic; /* blocks of keys moved over those of a full ring */
+  double traffic; /* rows of keys that owners hand to those who see them, over those of a full ring */
+  double ring;    /* the same, handed on from neighbour to neighbour */
   double step;    /* a simulated step over the mean rank's computing alone */
   double share;   /* most blocks of a rank over a fair share */
   int32_t idle;   /* ranks without a block */
 } pack_cost;
 
-/* A step of one layer's attention: the hops of a ring that moves only the blocks its reader needs, two buffers: a hop's
-** keys travel while those before are computed with. One core and one link of a plain machine: 4 flops a pair and feature
+/* A step of one layer's attention: hops by the direct route, two buffers: a hop's keys travel while those before are computed with. One core and one link of a plain machine: 4 flops a pair and feature
 ** forward, 10 backward, of 256 features at 50 GFLOP/s; keys and values of 128 features in float32, and their gradients,
 ** three times over, at 4 GB/s. */
-static double pack_simulate(const lt_deal_sequence *s, const int64_t *pairs, const int64_t *blocks) {
-  const double pair = 14.0 * 256 / 50e9, moved = 3 * 2.0 * 128 * 4 * (double)s->block / 4e9;
+static double pack_simulate(const lt_deal_sequence *s, const int64_t *pairs, const lt_row_sets *direct) {
+  const double pair = 14.0 * 256 / 50e9, moved = 3 * 2.0 * 128 * 4 / 4e9;
   const int32_t n = s->ranks;
   double slowest = 0;
   for (int32_t r = 0; r < n; r++) {
@@ -65,7 +64,7 @@ static double pack_simulate(const lt_deal_sequence *s, const int64_t *pairs, con
       const int32_t from = (r - h + n) % n;
       const double begin = arrived > before ? arrived : before; /* its buffer is free */
       before = done;
-      arrived = begin + (double)blocks[r * n + from] * moved;
+      arrived = begin + (double)lt_row_sets_rows(direct, 0, h, r) * moved;
       done = (arrived > done ? arrived : done) + (double)pairs[r * n + from] * pair;
     }
     if (done > slowest) slowest = done;
@@ -73,11 +72,10 @@ static double pack_simulate(const lt_deal_sequence *s, const int64_t *pairs, con
   return slowest;
 }
 
-/* pairs[r][o], blocks[r][o]: pairs of r's queries and o's keys; blocks of o that r needs. */
-static void pack_count(const lt_deal_sequence *s, const int32_t *owner, int64_t *pairs, int64_t *blocks) {
+/* pairs[r][o]: of r's queries and o's keys. */
+static void pack_count(const lt_deal_sequence *s, const int32_t *owner, int64_t *pairs) {
   const int32_t n = s->ranks;
   int64_t *keys = calloc((size_t)n, sizeof *keys);
-  bool *seen = calloc((size_t)(n * s->blocks), 1);
   for (int64_t d = 0; d < s->documents; d++) {
     const int64_t first = s->document[d], end = s->document[d + 1];
     memset(keys, 0, (size_t)n * sizeof *keys);
@@ -89,33 +87,58 @@ static void pack_count(const lt_deal_sequence *s, const int32_t *owner, int64_t 
       pairs[owner[b] * n + owner[b]] += q * (q + 1) / 2;
       keys[owner[b]] += q;
     }
-    /* a rank needs all blocks of the document up to its own last one */
-    const int64_t b0 = first / s->block, b1 = (end - 1) / s->block;
-    for (int32_t r = 0; r < n; r++) {
-      int64_t last = b1;
-      while (last >= b0 && owner[last] != r) last--;
-      for (int64_t b = b0; b <= last; b++) seen[r * s->blocks + b] = true;
-    }
   }
-  for (int32_t r = 0; r < n; r++)
-    for (int64_t b = 0; b < s->blocks; b++)
-      if (seen[r * s->blocks + b] && owner[b] != r) blocks[r * n + owner[b]]++;
   free(keys);
-  free(seen);
 }
 
-static pack_cost pack_measure(const lt_deal_sequence *s, const int32_t *owner) {
+static lt_status pack_owners(void *context, const lt_deal_sequence *s, int32_t *owner, lt_error *e) {
+  (void)e;
+  memcpy(owner, context, (size_t)s->blocks * sizeof *owner);
+  return LT_OK;
+}
+
+/* What the hops of a route carry in a step of this pack, so dealt. The caller frees it. */
+static lt_row_sets *pack_sets(const lt_deal_sequence *s, int32_t *owner, lt_route_kind kind) {
+  const lt_deal_policy dealt = {.kind = LT_PARTITION_OWN, .function = pack_owners, .context = owner};
+  const lt_route r = {kind, s->ranks, 1};
+  lt_step_table *t = NULL;
+  lt_deal *d = NULL;
+  lt_row_sets *sets = NULL;
+  bool ok = lt_step_table_create(s->tokens, 1, &t, NULL) == LT_OK &&
+            lt_deal_create(1, s->ranks, 1, &d, NULL) == LT_OK && lt_row_sets_create(&r, 0, &sets, NULL) == LT_OK;
+  if (!ok) abort();
+  t->tokens = t->start[1] = s->tokens;
+  t->sequences = 1;
+  for (int64_t k = 0; k < s->documents; k++)
+    for (int64_t i = s->document[k]; i < s->document[k + 1]; i++) {
+      t->document[i] = (int32_t)k;
+      t->position[i] = (int32_t)(i - s->document[k]);
+    }
+  lt_deal_use(d, &dealt, 0);
+  ok = lt_deal_step(d, t, s->block, NULL) == LT_OK && lt_row_sets_update(sets, t, d, 0, NULL) == LT_OK;
+  if (!ok) abort();
+  lt_deal_free(d);
+  lt_step_table_free(t);
+  return sets;
+}
+
+static double pack_moved(const lt_deal_sequence *s, const lt_row_sets *sets) {
+  int64_t moved = 0;
+  for (int32_t h = 1; h < s->ranks; h++)
+    for (int32_t r = 0; r < s->ranks; r++) moved += lt_row_sets_rows(sets, 0, h, r);
+  return s->ranks > 1 ? (double)moved / ((double)(s->ranks - 1) * (double)s->tokens) : 0;
+}
+
+static pack_cost pack_measure(const lt_deal_sequence *s, int32_t *owner) {
   const int32_t n = s->ranks;
-  int64_t *pairs = calloc((size_t)(n * n), sizeof *pairs), *blocks = calloc((size_t)(n * n), sizeof *blocks);
-  int64_t most = 0, all = 0, moved = 0, held_most = 0;
+  int64_t *pairs = calloc((size_t)(n * n), sizeof *pairs);
+  lt_row_sets *direct = pack_sets(s, owner, LT_ROUTE_DIRECT), *ring = pack_sets(s, owner, LT_ROUTE_RING);
+  int64_t most = 0, all = 0, held_most = 0;
   pack_cost c = {.idle = 0};
-  pack_count(s, owner, pairs, blocks);
+  pack_count(s, owner, pairs);
   for (int32_t r = 0; r < n; r++) {
     int64_t load = 0, held = 0;
-    for (int32_t o = 0; o < n; o++) {
-      load += pairs[r * n + o];
-      moved += blocks[r * n + o];
-    }
+    for (int32_t o = 0; o < n; o++) load += pairs[r * n + o];
     for (int64_t b = 0; b < s->blocks; b++) held += owner[b] == r;
     all += load;
     most = load > most ? load : most;
@@ -124,11 +147,13 @@ static pack_cost pack_measure(const lt_deal_sequence *s, const int32_t *owner) {
   }
   const double mean = (double)all / n;
   c.work = (double)most / mean;
-  c.traffic = n > 1 ? (double)moved / ((double)(n - 1) * (double)s->blocks) : 0;
-  c.step = pack_simulate(s, pairs, blocks) / (mean * 14.0 * 256 / 50e9);
+  c.traffic = pack_moved(s, direct);
+  c.ring = pack_moved(s, ring);
+  c.step = pack_simulate(s, pairs, direct) / (mean * 14.0 * 256 / 50e9);
   c.share = (double)held_most * n / (double)s->blocks;
   free(pairs);
-  free(blocks);
+  lt_row_sets_free(direct);
+  lt_row_sets_free(ring);
   return c;
 }
 
