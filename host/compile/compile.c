@@ -59,7 +59,7 @@ static lt_status make_graph(const attempt *a, lt_program *p, lt_error *e) {
   if (status) return status;
   p->graph->reasons = a->o->reasons && a->o->reasons->places ? a->o->reasons : NULL;
   p->graph->longest = a->o->data.length;
-  p->graph->tp = p->plan.mesh.size[LT_TP];
+  memcpy(p->graph->ranks, p->plan.mesh.size, sizeof p->graph->ranks);
   if ((status = a->build(a->context, p->graph, e))) return status;
   if (p->graph->failed) {
     if (e) *e = p->graph->error;

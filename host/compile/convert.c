@@ -1,6 +1,6 @@
 /* convert.c: what it costs to bring a value to another placement, and the collectives (or local copies) that do it.
-** Tokens are cut by dp, inside of that by sp, inside of that in rows on tp: of two axes that cut one dimension the outer
-** is cut first and joined last; a flat range is cut from what all others leave. Made once, shared by all who need it. */
+** Tokens are cut by dp, inside of that by sp, inside of that in rows on tp; heads by tp, inside of that by sp: of two axes
+** that cut one dimension the outer is cut first and joined last; a flat range is cut from what all others leave. Made once, shared by all who need it. */
 #include "compile/place.h"
 
 #include "compile/reasons.h"
@@ -142,15 +142,24 @@ static lt_value emit_change(lt_placer *p, lt_value v, lt_place from, lt_place to
   return y;
 }
 
-/* Does this place cut tokens? Then *dim is the dimension. */
-static bool cuts_tokens(const lt_value_info *v, lt_place x, int *dim) {
-  *dim = x.dim;
-  return x.kind == LT_SHARDED && v->dim[x.dim].dist == LT_DIST_TOKENS;
+static bool cuts(lt_place x, int dim) { return x.kind == LT_SHARDED && x.dim == dim; }
+
+static bool is_tokens(const lt_value_info *v, int dim) { return v->dim[dim].dist == LT_DIST_TOKENS; }
+
+/* How deep an axis cuts a dimension: it cuts what is left by axes less deep. */
+static int depth(const lt_value_info *v, int dim, int axis) { return axis == LT_TP && !is_tokens(v, dim) ? -1 : axis; }
+
+/* Does axis b cut deeper than one of the axes, or less deep than one of them? */
+static bool is_inside(const lt_value_info *v, int dim, lt_axis_mask axes, int b) {
+  for (int a = 0; a < LT_AXES; a++)
+    if ((axes & LT_MASK(a)) && depth(v, dim, a) < depth(v, dim, b)) return true;
+  return false;
 }
 
-static bool cuts(const lt_value_info *v, lt_place x, int dim) {
-  int d;
-  return cuts_tokens(v, x, &d) && d == dim;
+static bool is_outside(const lt_value_info *v, int dim, lt_axis_mask axes, int b) {
+  for (int a = 0; a < LT_AXES; a++)
+    if ((axes & LT_MASK(a)) && depth(v, dim, a) > depth(v, dim, b)) return true;
+  return false;
 }
 
 static bool is_pending(const lt_value_info *v, const lt_placement *want, int a) {
@@ -172,22 +181,27 @@ static bool flat_allows(const lt_placer *p, const lt_value_info *v, const lt_pla
   return true;
 }
 
-/* May the axes go from one place to the other now? Not while an axis inside of them cuts the same tokens, nor before an
-** axis outside of them that will change; and sp cuts only what dp has cut. */
+/* Do a collective's parts come in the order of its members, in which tp counts fastest? */
+static bool in_order(const lt_value_info *v, lt_axis_mask axes, lt_place x) {
+  return x.kind != LT_SHARDED || is_tokens(v, x.dim) || axes == LT_MASK(LT_TP) || !(axes & LT_MASK(LT_TP));
+}
+
+/* May the axes go from one place to the other now? Not while an axis inside of them cuts the same dimension, nor before
+** an axis outside of them that will change; and sp cuts only tokens that dp has cut. */
 static bool may_change(const lt_placer *p, const lt_value_info *v, const lt_placement *want, lt_axis_mask axes,
                        lt_place from, lt_place to) {
-  int joined, cut;
-  bool joins = cuts_tokens(v, from, &joined), divides = cuts_tokens(v, to, &cut);
+  bool joins = from.kind == LT_SHARDED, divides = to.kind == LT_SHARDED;
   if (!flat_allows(p, v, want, axes, from, to)) return false;
+  if (!in_order(v, axes, from) || !in_order(v, axes, to)) return false;
   for (int b = 0; b < LT_AXES; b++) {
     if (p->m->size[b] == 1 || axes & LT_MASK(b)) continue;
-    bool inside = axes & (LT_MASK(b) - 1), outside = axes >> b >> 1;
     lt_place here = v->place.axis[b], there = want->axis[b];
-    if (inside && ((joins && cuts(v, here, joined)) || (divides && cuts(v, here, cut)))) return false;
-    if (!outside || !divides) continue;
-    bool is = cuts(v, here, cut), will = cuts(v, there, cut);
+    if (joins && cuts(here, from.dim) && is_inside(v, from.dim, axes, b)) return false;
+    if (divides && cuts(here, to.dim) && is_inside(v, to.dim, axes, b)) return false;
+    if (!divides || !is_outside(v, to.dim, axes, b)) continue;
+    bool is = cuts(here, to.dim), will = cuts(there, to.dim), tokens = is_tokens(v, to.dim);
     if (is != will) return false;
-    if (!is && (LT_MASK(b) & LT_DATA_AXES) && (axes & LT_DATA_AXES) >> b >> 1) return false;
+    if (!is && tokens && (LT_MASK(b) & LT_DATA_AXES) && (axes & LT_DATA_AXES) >> b >> 1) return false;
   }
   return true;
 }
@@ -202,7 +216,7 @@ static lt_axis_mask axes_at(const lt_placer *p, const lt_value_info *v, const lt
   return axes;
 }
 
-/* Nothing may change: flat ranges, sums that become flat beside what is whole, or an axis that cuts tokens inside of one
+/* Nothing may change: flat ranges, sums that become flat beside what is whole, or an axis that cuts inside of one
 ** that has to change are made whole first; what is to be cut is cut later. */
 static lt_value give_way(lt_placer *p, lt_value x, const lt_placement *want) {
   lt_graph *g = p->g;
@@ -215,13 +229,21 @@ static lt_value give_way(lt_placer *p, lt_value x, const lt_placement *want) {
   }
   for (int b = LT_AXES - 1; b >= 0; b--) {
     const lt_value_info *v = &g->value.at[x];
-    int dim;
-    if (p->m->size[b] == 1 || !cuts_tokens(v, v->place.axis[b], &dim)) continue;
-    for (int a = 0; a < b; a++) {
+    int dim = v->place.axis[b].dim;
+    if (p->m->size[b] == 1 || v->place.axis[b].kind != LT_SHARDED) continue;
+    for (int a = 0; a < LT_AXES; a++) {
       lt_place here = v->place.axis[a], there = want->axis[a];
-      if (p->m->size[a] == 1 || !is_pending(v, want, a) || (!cuts(v, here, dim) && !cuts(v, there, dim))) continue;
+      if (p->m->size[a] == 1 || depth(v, dim, a) >= depth(v, dim, b)) continue;
+      if (!is_pending(v, want, a) || (!cuts(here, dim) && !cuts(there, dim))) continue;
       return emit_change(p, x, v->place.axis[b], lt_place_r(), LT_MASK(b));
     }
+  }
+  for (int b = LT_AXES - 1; b >= 0; b--) { /* axes that wait for each other: one of them */
+    const lt_value_info *v = &g->value.at[x];
+    lt_place here = v->place.axis[b];
+    if (p->m->size[b] == 1 || here.kind != LT_SHARDED || !is_pending(v, want, b)) continue;
+    if (may_change(p, v, want, LT_MASK(b), here, lt_place_r()))
+      return emit_change(p, x, here, lt_place_r(), LT_MASK(b));
   }
   return lt_graph_fail(g, "tokens cannot be dealt over sp where every rank of dp holds all of them");
 }

@@ -47,14 +47,23 @@ static lt_size tokens_before(lt_graph *g, const lt_plan *p, lt_size x, int32_t d
   return sum;
 }
 
+/* The parts of sp that a rank holds: its own; where sp_o alone cuts, all of its sp_i, a run; -1: not cut there. Tokens
+** that sp_i cuts are cut by sp_o first: the place pass keeps to it. */
+static int32_t parts_of_sp(const lt_mesh *m, const lt_coords *c, const lt_value_info *v, int d, int32_t *run) {
+  bool outer = m->size[LT_SP_O] > 1 && is_cut(v, LT_SP_O, d), inner = m->size[LT_SP_I] > 1 && is_cut(v, LT_SP_I, d);
+  assert(outer || !inner || m->size[LT_SP_O] == 1);
+  *run = outer && !inner ? m->size[LT_SP_I] : 1;
+  if (!outer && !inner) return -1;
+  return inner ? lt_coords_sp(m, c) : c->at[LT_SP_O] * m->size[LT_SP_I];
+}
+
 static void local_tokens(lt_graph *g, const lt_plan *p, const lt_coords *c, const lt_value_info *v, int d, int32_t unit,
                          lt_operand_plan *o) {
   const lt_mesh *m = &p->mesh;
   bool on_dp = (m->size[LT_DP_O] > 1 && is_cut(v, LT_DP_O, d)) || (m->size[LT_DP_I] > 1 && is_cut(v, LT_DP_I, d));
-  bool on_sp = (m->size[LT_SP_O] > 1 && is_cut(v, LT_SP_O, d)) || (m->size[LT_SP_I] > 1 && is_cut(v, LT_SP_I, d));
-  int32_t dp = on_dp ? lt_coords_dp(m, c) : -1, sp = on_sp ? lt_coords_sp(m, c) : -1;
+  int32_t dp = on_dp ? lt_coords_dp(m, c) : -1, run, sp = parts_of_sp(m, c, v, d, &run);
   o->whole[d] = lt_size_localize(&g->sizes, v->dim[d].size, -1, -1, unit, lt_plan_token_bound, (void *)p);
-  o->dim[d] = lt_size_localize(&g->sizes, v->dim[d].size, dp, sp, unit, lt_plan_token_bound, (void *)p);
+  o->dim[d] = lt_size_localize_run(&g->sizes, v->dim[d].size, dp, sp, run, unit, lt_plan_token_bound, (void *)p);
   o->first[d] = tokens_before(g, p, v->dim[d].size, dp, sp, unit);
   if (m->size[LT_TP] == 1 || !is_cut(v, LT_TP, d)) return;
   lt_size first;
@@ -78,10 +87,13 @@ static void local_rows(lt_graph *g, const lt_plan *p, const lt_coords *c, const 
 
 static void local_static(lt_graph *g, const lt_plan *p, const lt_coords *c, const lt_value_info *v, int d,
                          lt_operand_plan *o) {
+  static const lt_axis order[LT_AXES] = {LT_TP,   LT_PP,   LT_DP_O,
+                                         LT_DP_I, LT_SP_O, LT_SP_I}; /* the others cut tp's part */
   o->whole[d] = o->dim[d] = v->dim[d].size;
   o->first[d] = lt_size_const(&g->sizes, 0);
-  for (int a = 0; a < LT_AXES; a++) {
-    if (p->mesh.size[a] == 1 || !is_cut(v, (lt_axis)a, d)) continue;
+  for (int i = 0; i < LT_AXES; i++) {
+    lt_axis a = order[i];
+    if (p->mesh.size[a] == 1 || !is_cut(v, a, d)) continue;
     lt_size first;
     o->dim[d] = lt_size_part(&g->sizes, o->dim[d], v->dim[d].granule, p->mesh.size[a], c->at[a], &first);
     o->first[d] = lt_size_binary(&g->sizes, LT_SIZE_ADD, o->first[d], first);

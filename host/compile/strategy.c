@@ -11,30 +11,30 @@ void lt_rule_of(const lt_graph *g, const lt_node *n, lt_axis a, lt_rule *r) {
   memset(r->in, LT_LABEL_WHOLE, sizeof *r->in * (size_t)n->n_in);
   memset(r->out, LT_LABEL_WHOLE, sizeof *r->out * (size_t)n->n_out);
   for (int k = 0; k < n->n_out; k++) r->reduce[k] = LT_SUM;
-  r->no_reduce = 0;
+  r->no_reduce = r->on_data = 0;
   r->linear = LT_LINEAR_NONE;
   r->linear_in = 0;
   if (n->op->rule) n->op->rule(g, n, a, r);
 }
 
 /* May this dimension be cut along this axis? Tokens are dealt over dp and sp, and cut in rows on tp; static dimensions
-** are cut on tp only (a parameter's data axes are the optimizer's business). */
-static bool can_shard(const lt_dim *d, lt_axis a) {
+** are cut on tp only (a parameter's data axes are the optimizer's business), but where the rule says more. */
+static bool can_shard(const lt_dim *d, lt_axis a, bool on_data) {
   if (d->dist == LT_DIST_TOKENS) return a != LT_PP;
-  return a == LT_TP;
+  return a == LT_TP || (on_data && (LT_MASK(a) & LT_DATA_AXES));
 }
 
 static bool label_strategy(const lt_placer *p, const lt_node *n, const lt_rule *r, int label, lt_axis a,
                            lt_strategy *s) {
   lt_graph *g = p->g;
-  bool any = false, tokens = false, given = false;
+  bool any = false, tokens = false, given = false, on_data = r->on_data >> label & 1;
   for (int k = 0; k < n->n_in; k++) {
     s->in[k] = lt_place_r();
     if (n->in[k] == LT_NONE) continue;
     const lt_value_info *v = &g->value.at[n->in[k]];
     for (int d = 0; d < v->rank; d++) {
       if (r->in[k][d] != label) continue;
-      if (!can_shard(&v->dim[d], a) || s->in[k].kind == LT_SHARDED) return false;
+      if (!can_shard(&v->dim[d], a, on_data) || s->in[k].kind == LT_SHARDED) return false;
       s->in[k] = lt_place_s(d);
       any = given = true;
     }
@@ -44,7 +44,7 @@ static bool label_strategy(const lt_placer *p, const lt_node *n, const lt_rule *
     s->out[k] = lt_place_p(r->reduce[k]);
     for (int d = 0; d < v->rank; d++) {
       if (r->out[k][d] != label) continue;
-      if (!can_shard(&v->dim[d], a)) return false;
+      if (!can_shard(&v->dim[d], a, on_data)) return false;
       s->out[k] = lt_place_s(d);
       any = true;
       tokens = tokens || v->dim[d].dist == LT_DIST_TOKENS;
@@ -56,11 +56,20 @@ static bool label_strategy(const lt_placer *p, const lt_node *n, const lt_rule *
   return any;
 }
 
-/* One partial input passed through (EACH: input k; ALL: every linear input). */
+static bool has_tokens(const lt_value_info *v) {
+  for (int d = 0; d < v->rank; d++)
+    if (v->dim[d].dist == LT_DIST_TOKENS) return true;
+  return false;
+}
+
+/* One partial input passed through (EACH: input k; ALL: every linear input). What has tokens is summed at once on a data
+** axis, and cut there: else every rank would go on with all of them. */
 static bool partial_strategy(const lt_placer *p, const lt_node *n, const lt_rule *r, lt_axis a, int k, lt_strategy *s) {
   lt_graph *g = p->g;
   lt_place through = g->value.at[n->in[k]].place.axis[a];
   if (through.kind != LT_PARTIAL || through.reduce != LT_SUM) return false;
+  for (int j = 0; (LT_MASK(a) & LT_DATA_AXES) && j < n->n_out; j++)
+    if (has_tokens(&g->value.at[n->out + j])) return false;
   for (int j = 0; j < n->n_in; j++) {
     bool linear = r->linear_in >> (j < 63 ? j : 63) & 1;
     s->in[j] = j == k || (r->linear == LT_LINEAR_ALL && linear) ? through : lt_place_r();

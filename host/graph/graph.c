@@ -28,7 +28,7 @@ lt_status lt_graph_create(lt_dtype real, int64_t unit_tokens, lt_graph **out, lt
   if (!g) return lt_fail_memory(e, sizeof *g, "a graph");
   g->real = real == LT_BF16 ? LT_F32 : real;
   g->narrow = real == LT_BF16;
-  g->tp = 1;
+  for (int a = 0; a < LT_AXES; a++) g->ranks[a] = 1;
   g->loss = LT_NONE;
   g->phase = LT_FORWARD;
   lt_sizes_init(&g->sizes);

@@ -118,7 +118,8 @@ typedef struct lt_graph {
   lt_sizes sizes;
   lt_size tokens;  /* tokens of the unit at hand, over the whole world */
   int64_t longest; /* tokens of the longest sequence: what attention can reach; 0: not known */
-  int32_t tp; /* ranks of the tensor axis, 1 if not said: granules of heads may depend on it, mathematics may not */
+  int32_t
+      ranks[LT_AXES]; /* along each axis, 1 if not said: granules of heads may depend on them, mathematics may not */
   LT_VEC(lt_value_info) value;
   LT_VEC(lt_node) node;
   LT_VEC(lt_state) state;

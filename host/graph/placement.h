@@ -56,6 +56,7 @@ typedef struct lt_rule {
   int8_t (*out)[LT_MAX_RANK]; /* [n_out], likewise */
   lt_reduction *reduce;       /* [n_out] of an output that lacks a sharded label; LT_SUM before the call */
   uint32_t no_reduce;         /* bit l: label l may only be sharded where every output has it (no partial result) */
+  uint32_t on_data; /* bit l: label l may cut static dimensions on dp and sp too, which others do on tp alone */
   lt_linear linear;
   uint64_t linear_in; /* bit i: input i; inputs 64 and above follow bit 63 */
 } lt_rule;

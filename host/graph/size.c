@@ -185,6 +185,11 @@ int64_t lt_size_bound(const lt_sizes *s, lt_size x) { return s->node.at[x].bound
 
 lt_size lt_size_localize(lt_sizes *s, lt_size x, int32_t dp, int32_t sp, int32_t unit, lt_token_bound_fn bound,
                          void *context) {
+  return lt_size_localize_run(s, x, dp, sp, 1, unit, bound, context);
+}
+
+lt_size lt_size_localize_run(lt_sizes *s, lt_size x, int32_t dp, int32_t sp, int32_t run, int32_t unit,
+                             lt_token_bound_fn bound, void *context) {
   if (s->failed) return 0;
   lt_size_node n = s->node.at[x]; /* a copy: the array grows below */
   switch (n.kind) {
@@ -192,11 +197,16 @@ lt_size lt_size_localize(lt_sizes *s, lt_size x, int32_t dp, int32_t sp, int32_t
   case LT_SIZE_ROWS: return x; /* one member's already */
   case LT_SIZE_TOKENS:
     if (n.unit == LT_UNIT_CURRENT) n.unit = unit;
-    return lt_size_tokens(s, dp, sp, n.unit, bound(context, dp, sp, n.unit));
+    x = lt_size_tokens(s, dp, sp, n.unit, bound(context, dp, sp, n.unit));
+    for (int32_t i = 1; i < run; i++) {
+      lt_size part = lt_size_tokens(s, dp, sp + i, n.unit, bound(context, dp, sp + i, n.unit));
+      x = lt_size_binary(s, LT_SIZE_ADD, x, part);
+    }
+    return x;
   case LT_SIZE_LATE: return lt_size_late(s, n.node, n.index, n.unit == LT_UNIT_CURRENT ? unit : n.unit, n.bound);
   default: {
-    lt_size a = lt_size_localize(s, n.a, dp, sp, unit, bound, context);
-    lt_size b = lt_size_localize(s, n.b, dp, sp, unit, bound, context);
+    lt_size a = lt_size_localize_run(s, n.a, dp, sp, run, unit, bound, context);
+    lt_size b = lt_size_localize_run(s, n.b, dp, sp, run, unit, bound, context);
     return lt_size_binary(s, n.kind, a, b);
   }
   }

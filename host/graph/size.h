@@ -65,6 +65,9 @@ int64_t lt_size_bound(const lt_sizes *s, lt_size x);
 typedef int64_t (*lt_token_bound_fn)(void *context, int32_t dp, int32_t sp, int32_t unit);
 lt_size lt_size_localize(lt_sizes *s, lt_size x, int32_t dp, int32_t sp, int32_t unit, lt_token_bound_fn bound,
                          void *context);
+/* The same of a run of `n` parts of sp, from part `sp` on. */
+lt_size lt_size_localize_run(lt_sizes *s, lt_size x, int32_t dp, int32_t sp, int32_t n, int32_t unit,
+                             lt_token_bound_fn bound, void *context);
 
 /* Part `index` of `parts` of an extent cut evenly in granules: the first (count mod parts) parts get one granule more.
 ** *first receives the expression of the part's first element. */

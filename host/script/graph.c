@@ -4,6 +4,7 @@
 #include "script/graph.h"
 
 #include "graph/op.h"
+#include "graph/ops/attention_rows.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -371,8 +372,10 @@ static int builder_real(lua_State *L) {
   return 1;
 }
 
-static int builder_tp(lua_State *L) {
-  lua_pushinteger(L, check_builder(L)->g->tp);
+/* builder:head_ranks(exchange) → ranks that heads are cut over */
+static int builder_head_ranks(lua_State *L) {
+  const lt_graph *g = check_builder(L)->g;
+  lua_pushinteger(L, lt_exchange_ranks(g, lt_exchange_find(luaL_checkstring(L, 2))));
   return 1;
 }
 
@@ -440,7 +443,7 @@ void lt_lua_open_graph(lua_State *L) {
                                      {"loss", builder_loss},         {"control", builder_control},
                                      {"scope", builder_scope},       {"loss_sum", builder_loss_sum},
                                      {"where", builder_where},       {"phase", builder_phase},
-                                     {"real", builder_real},         {"tp", builder_tp},
+                                     {"real", builder_real},         {"head_ranks", builder_head_ranks},
                                      {"text", builder_text},         {NULL, NULL}};
   static const luaL_Reg value[] = {{"__index", value_index}, {"__tostring", value_text}, {NULL, NULL}};
   static const luaL_Reg state[] = {{"__index", state_index}, {NULL, NULL}};

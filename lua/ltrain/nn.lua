@@ -145,8 +145,9 @@ end
 -- What of a projection's output is never cut, for queries and for keys, and how keys are: kv heads with their query
 -- heads; or, where ranks are more than kv heads, query heads alone: every rank then has all keys.
 local function head_cut(ctx, m)
+  local exchange = ctx.generate and "all_gather" or ctx:exchange_at()
   local group, dim = m.heads / m.kv_heads, m.head_dim
-  if ctx.builder:tp() <= m.kv_heads then return group * dim, dim, "out" end
+  if ctx.builder:head_ranks(exchange) <= m.kv_heads then return group * dim, dim, "out" end
   return dim, dim, false
 end
 

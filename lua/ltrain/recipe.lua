@@ -230,13 +230,6 @@ local function check_exchange(l, model, faults)
     schema.add(faults, "layout.exchange", "is a list that has not one exchange for each layer",
       { expected = layers .. " exchanges", got = tostring(#list) })
   end
-  local sp = l.mesh and l.mesh.sp or 1
-  for i, name in ipairs(type(list) == "table" and list or { list }) do
-    if sp ~= 1 and name:find "ulysses" then
-      schema.add(faults, type(list) == "table" and "layout.exchange[" .. i .. "]" or "layout.exchange",
-        "there is no such exchange between ranks yet", { expected = 'another, or sp = 1', got = name })
-    end
-  end
 end
 
 -- Checks across the parts of a recipe, each only of parts that are right by themselves.

@@ -120,10 +120,12 @@ static bool is_cut(lt_place p, int dim) { return p.kind == LT_SHARDED && p.dim =
 static int64_t rows_of(const world *w, const lt_placement *p, const lt_coords *c, int64_t *row) {
   int64_t n = 0, first;
   bool dp = is_cut(p->axis[LT_DP_O], 0) || is_cut(p->axis[LT_DP_I], 0);
-  bool sp = is_cut(p->axis[LT_SP_O], 0) || is_cut(p->axis[LT_SP_I], 0);
+  int32_t inner = w->mesh.size[LT_SP_I];
+  bool outer = is_cut(p->axis[LT_SP_O], 0), within = is_cut(p->axis[LT_SP_I], 0);
   for (int32_t d = 0; d < w->deal->dp; d++)
     for (int32_t s = 0; s < w->deal->sp; s++) {
-      if ((dp && d != lt_coords_dp(&w->mesh, c)) || (sp && s != lt_coords_sp(&w->mesh, c))) continue;
+      if (dp && d != lt_coords_dp(&w->mesh, c)) continue;
+      if ((outer && s / inner != c->at[LT_SP_O]) || (within && s % inner != c->at[LT_SP_I])) continue;
       int64_t i = d * w->deal->sp + s;
       for (int64_t k = w->deal->first[i]; k < w->deal->first[i + 1]; k++)
         for (int64_t t = 0; t < w->deal->segment[k].count; t++) row[n++] = w->deal->segment[k].start + t;
@@ -138,7 +140,13 @@ static int64_t expect_tokens(const world *w, const lt_placement *p, const lt_coo
   int64_t row[TOKENS], first1 = 0, first2 = 0, n1 = D1, n2 = D2, n = 0;
   int64_t rows = rows_of(w, p, c, row);
   if (is_cut(p->axis[LT_TP], 1)) n1 = part(D1, 1, w->mesh.size[LT_TP], c->at[LT_TP], &first1);
-  if (is_cut(p->axis[LT_TP], 2)) n2 = part(D2, GRAIN, w->mesh.size[LT_TP], c->at[LT_TP], &first2);
+  static const lt_axis heads[] = {LT_TP, LT_SP_O, LT_SP_I}; /* sp cuts what tp leaves */
+  for (int i = 0; i < 3; i++) {
+    int64_t first;
+    if (!is_cut(p->axis[heads[i]], 2)) continue;
+    n2 = part(n2, GRAIN, w->mesh.size[heads[i]], c->at[heads[i]], &first);
+    first2 += first;
+  }
   for (int64_t r = 0; r < rows; r++)
     for (int64_t i = 0; i < n1; i++)
       for (int64_t j = 0; j < n2; j++) x[n++] = element((row[r] * D1 + first1 + i) * D2 + first2 + j);
@@ -424,11 +432,41 @@ static void list_places(const lt_mesh *m, bool tokens, places *out) {
       }
 }
 
+/* What exchanges make: heads on sp, or on sp_i and rows on sp_o, or all rows of an outer part. */
+static void list_exchanges(const lt_mesh *m, places *out) {
+  lt_place s0 = lt_place_s(0), heads = lt_place_s(2), r = lt_place_r(), sum = lt_place_p(LT_SUM);
+  const lt_place sp[][2] = {{s0, s0},     {heads, heads}, {s0, heads}, {s0, r},  {r, heads},
+                            {sum, heads}, {heads, r},     {sum, sum},  {s0, sum}};
+  const lt_place tensor[] = {r, s0, lt_place_s(1), heads, sum};
+  out->n = 0;
+  for (size_t s = 0; s < sizeof sp / sizeof *sp; s++)
+    for (size_t t = 0; t < (m->size[LT_TP] > 1 ? sizeof tensor / sizeof *tensor : 1); t++) {
+      if (m->size[LT_SP_I] == 1 && !lt_place_equal(sp[s][0], sp[s][1])) continue;
+      lt_placement p = {0};
+      set_axis(m, &p, LT_DP_O, LT_DP_I, s0);
+      set_axis(m, &p, LT_SP_O, LT_SP_O, sp[s][0]);
+      set_axis(m, &p, LT_SP_I, LT_SP_I, sp[s][1]);
+      set_axis(m, &p, LT_TP, LT_TP, tensor[t]);
+      out->at[out->n++] = p;
+    }
+}
+
 /* Nothing becomes partial that was not; what is flat is what the optimizer shares out: it comes of R or of P. */
 static bool is_asked(const lt_mesh *m, const lt_placement *from, const lt_placement *to) {
   for (int a = 0; a < LT_AXES; a++)
     if (m->size[a] > 1 && to->axis[a].kind == LT_PARTIAL && !lt_place_equal(from->axis[a], to->axis[a])) return false;
   return true;
+}
+
+static int check_places(world *w, const places *p, bool tokens) {
+  int pairs = 0;
+  for (int i = 0; i < p->n; i++)
+    for (int k = 0; k < p->n; k++) {
+      if (!is_asked(&w->mesh, &p->at[i], &p->at[k])) continue;
+      check_pair(w, &p->at[i], &p->at[k], tokens);
+      pairs++;
+    }
+  return pairs;
 }
 
 static int check_mesh(mesh_of m) {
@@ -438,13 +476,18 @@ static int check_mesh(mesh_of m) {
   open_world(&w, m);
   for (int tokens = 0; tokens < 2; tokens++) {
     list_places(&w.mesh, tokens, &p);
-    for (int i = 0; i < p.n; i++)
-      for (int k = 0; k < p.n; k++) {
-        if (!is_asked(&w.mesh, &p.at[i], &p.at[k])) continue;
-        check_pair(&w, &p.at[i], &p.at[k], tokens);
-        pairs++;
-      }
+    pairs += check_places(&w, &p, tokens);
   }
+  close_world(&w);
+  return pairs;
+}
+
+static int check_exchanges(mesh_of m) {
+  world w;
+  places p;
+  open_world(&w, m);
+  list_exchanges(&w.mesh, &p);
+  int pairs = check_places(&w, &p, true);
   close_world(&w);
   return pairs;
 }
@@ -475,6 +518,10 @@ int main(void) {
   int pairs = 0;
   for (size_t i = 0; i < sizeof meshes / sizeof *meshes; i++) pairs += check_mesh(meshes[i]);
   CHECK(pairs > 1500);
+  static const mesh_of exchanges[] = {{1, 3, 1, 1}, {1, 2, 2, 1}, {1, 3, 2, 1}, {1, 4, 1, 2}, /* the last: sp_i */
+                                      {2, 4, 1, 2}, {1, 4, 2, 2}, {1, 6, 2, 3}};
+  for (size_t i = 0; i < sizeof exchanges / sizeof *exchanges; i++) pairs += check_exchanges(exchanges[i]);
+  CHECK(pairs > 5000);
   check_refused();
   return check_done();
 }

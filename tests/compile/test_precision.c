@@ -44,7 +44,7 @@ static void check_types(const lt_graph *g) {
     if (n->op == &lt_op_cast) CHECK(n->phase == LT_PREPARE || g->value.at[n->in[0]].state == LT_NONE);
   }
   CHECK(products > 0 && narrow >= products);
-  CHECK(partial > 0 || g->tp == 1);
+  CHECK(partial > 0 || g->ranks[LT_TP] == 1);
 }
 
 static int casts(const lt_graph *g, lt_phase phase) {

@@ -128,7 +128,7 @@ static lt_value decoder_scalar(lt_graph *g, const char *name) {
 
 static void decoder_build(lt_graph *g) {
   decoder_parts d = {.g = g};
-  bool alone = g->tp > KV_HEADS; /* query heads are cut from each other */
+  bool alone = g->ranks[LT_TP] > KV_HEADS; /* query heads are cut from each other */
   d.q_grain = alone ? HEAD_DIM : HEADS / KV_HEADS * HEAD_DIM;
   d.kv_grain = HEAD_DIM;
   d.kv_tp = alone ? LT_NONE : 0;
@@ -198,7 +198,7 @@ static lt_status decoder_compile(const layout *l, const fault *f, lt_program **o
   p->plan.units = l->units;
   p->schedule = calloc((size_t)world, sizeof *p->schedule);
   if ((s = lt_graph_create(LT_F64, 36, &p->graph, e))) return s;
-  p->graph->tp = l->tp;
+  p->graph->ranks[LT_TP] = l->tp;
   decoder_build(p->graph);
   if (p->graph->failed) {
     *e = p->graph->error;

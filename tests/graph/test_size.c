@@ -112,11 +112,14 @@ static void check_localize(void) {
   lt_size counts_mine = lt_size_localize(&s, counts, 1, 2, 3, table_bound, NULL);
   CHECK_INT(s.node.at[all_mine].unit, LT_UNIT_ALL);
   CHECK_INT(s.node.at[counts_mine].unit, 3);
-  CHECK_INT(lt_size_localize(&s, x, 1, 2, 3, table_bound, NULL), mine); /* interned */
+  CHECK_INT(lt_size_localize(&s, x, 1, 2, 3, table_bound, NULL), mine);     /* interned */
+  lt_size run = lt_size_localize_run(&s, x, 1, 1, 2, 3, table_bound, NULL); /* of parts 1 and 2 of sp */
+  CHECK_INT(lt_size_bound(&s, run), ((14 + 5 + 15 + 5) * 3 + 3) / 4);
   int64_t *value = malloc((size_t)s.node.n * sizeof *value);
   lt_size_env env = {.tokens = table_tokens, .late = late};
   lt_sizes_eval(&s, &env, value);
   CHECK_INT(value[mine], (15 * 3 + 3) / 4);
+  CHECK_INT(value[run], ((14 + 15) * 3 + 3) / 4);
   CHECK_INT(value[all_mine], 12);
   CHECK_INT(value[counts_mine], 7103);
   CHECK_INT(value[t], 0 + 1 + 2 + 10 + 11 + 12);

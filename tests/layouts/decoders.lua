@@ -55,6 +55,8 @@ local function model(fields)
   return lt.check(lt.nn.decoder(fields), "model")
 end
 
+decoders.model = model
+
 decoders.models = {
   { "4/2 heads, tied, dropout", model { heads = 4, kv_heads = 2, tied = true, dropout = 0.1, attention = {} } },
   { "3/1 heads, window", model { heads = 3, kv_heads = 1, attention = { window = 3, block = 3 } } },
@@ -68,14 +70,15 @@ local function update(shard)
   return lt.check(lt.optim.adamw { lr = 0.01, eps = 1e-4, clip = 0.5, shard = shard }, "optim")
 end
 
--- Three steps on a layout: { mesh, ranks, order, place, shard, units, checkpoint, block, partition, max_share, dtype }.
+-- Three steps on a layout: { mesh, ranks, order, place, shard, units, checkpoint, block, partition, max_share, exchange,
+-- inner, dtype }.
 -- → { loss, norm (by step), gradient (of step 1, by name), after (by name) }, memory, traffic
 function decoders.run(m, layout)
   local optim = update(layout.shard)
   local p = lt.program {
     dtype = layout.dtype or "f64", ranks = layout.ranks, mesh = layout.mesh, order = layout.order, place = layout.place,
     shard = layout.shard, units = layout.units, checkpoint = layout.checkpoint, block = layout.block or 1, seed = 5,
-    partition = layout.partition, max_share = layout.max_share,
+    partition = layout.partition, max_share = layout.max_share, exchange = layout.exchange, inner = layout.inner,
     tokens = most "tokens", sequences = most "sequences", length = most "longest",
     build = function(ctx)
       lt.nn.build(ctx, m)
@@ -120,6 +123,24 @@ function decoders.tensor_traffic(tokens)
   local backward = tokens / 2 + stream + 2 * blocks * stream + stream -- lse again, head, blocks, table
   local update_ = (blocks + 1) * WIDTH + 1 -- gradients of norms, the norm of all
   return sent, 8 * (forward + backward + update_), placed
+end
+
+-- Bytes a rank sends in a step of one sequence of `tokens` tokens on a layout, without the update, and the graph as it was
+-- placed.
+function decoders.traffic(m, tokens, layout)
+  local p = lt.program {
+    dtype = "f64", ranks = layout.ranks, mesh = layout.mesh, exchange = layout.exchange, inner = layout.inner, block = 1,
+    partition = "contiguous", tokens = tokens, sequences = 1, length = tokens,
+    build = function(ctx)
+      lt.nn.build(ctx, m)
+      lt.optim.build(ctx, update(0))
+    end,
+  }
+  p:step(table_of(1, tokens, 4))
+  local sent, placed = {}, p:stage "place"
+  for rank, t in ipairs(p:traffic()) do sent[rank] = t.sent end
+  p:close()
+  return sent, placed
 end
 
 -- Bytes of the largest rank of a layout planned for 12 sequences of 80 tokens: { states, rest }
@@ -184,6 +205,11 @@ function decoders.text(layout)
   if (layout.units or 1) > 1 then parts[#parts + 1] = layout.units .. " units" end
   if layout.checkpoint then parts[#parts + 1] = layout.checkpoint end
   if layout.block then parts[#parts + 1] = "block " .. layout.block end
+  if layout.exchange then
+    local x = layout.exchange
+    parts[#parts + 1] = type(x) == "table" and table.concat(x, " ") or x
+  end
+  if layout.inner then parts[#parts + 1] = "inner " .. layout.inner end
   if layout.partition then parts[#parts + 1] = tostring(layout.partition) end
   return table.concat(parts, ", ")
 end

@@ -325,7 +325,7 @@ typedef struct eager_labels {
 static inline void eager_rule(eager *e, const lt_node *n, lt_axis axis, eager_labels *l) {
   memset(l, LT_LABEL_WHOLE, sizeof l->in + sizeof l->out);
   for (int o = 0; o < LT_MAX_OUT; o++) l->reduce[o] = LT_SUM;
-  l->rule = (lt_rule){l->in, l->out, l->reduce, 0, LT_LINEAR_NONE, 0};
+  l->rule = (lt_rule){.in = l->in, .out = l->out, .reduce = l->reduce};
   if (n->op->rule) n->op->rule(e->g, n, axis, &l->rule);
 }
 

@@ -1,5 +1,6 @@
 /* test_attention.c: spans, attention, its gradient, key sums: against plain loops, finite differences, cut operands.
 ** Tokens here are two documents of uneven length, keys in another order than positions. */
+#include "graph/ops/attention_rows.h"
 #include "op/layer.h"
 
 enum { HEAD_DIM, WINDOW, BLOCK, SCALE, EXCHANGE };
@@ -169,6 +170,47 @@ static void test_cut_groups(int64_t heads, int64_t kv_heads) {
   eager_free(e);
 }
 
+/* What an exchange makes of rows and heads on each axis: of queries, of keys, and whether sp may cut heads. */
+static void test_exchanges(void) {
+  enum { T = LT_ATTENTION_LABEL_TOKENS, WHOLE = LT_LABEL_WHOLE };
+  static const struct {
+    const char *name;
+    lt_axis axis;
+    int q_rows, k_rows;
+    bool heads;
+  } want[] = {
+      {"all_gather", LT_SP_O, T, WHOLE, false},
+      {"all_gather", LT_DP_I, T, T, false},
+      {"ring", LT_SP_O, T, T, false},
+      {"ring", LT_SP_I, T, T, false},
+      {"direct", LT_SP_O, T, T, false},
+      {"two_level", LT_SP_I, T, T, false},
+      {"ulysses", LT_SP_O, WHOLE, WHOLE, true},
+      {"ulysses", LT_SP_I, WHOLE, WHOLE, true},
+      {"ulysses", LT_DP_O, T, T, false},
+      {"ulysses", LT_TP, WHOLE, WHOLE, false},
+      {"two_level_ulysses", LT_SP_I, WHOLE, WHOLE, true},
+  };
+  problem p = {7, 6, 3, 2, 0, 4, true, false};
+  fixture f;
+  create(&f, &p);
+  eager_run(f.e);
+  int32_t node = layer_node(f.e, &lt_op_attention);
+  lt_node *n = &f.e->g->node.at[node];
+  for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
+    eager_labels l;
+    n->attr[EXCHANGE].s = want[i].name;
+    eager_rule(f.e, n, want[i].axis, &l);
+    CHECK_INT(l.in[LT_ATTENTION_Q][0], want[i].q_rows);
+    CHECK_INT(l.in[LT_ATTENTION_K][0], want[i].k_rows);
+    CHECK_INT(l.in[LT_ATTENTION_Q][1], LT_ATTENTION_LABEL_HEADS);
+    CHECK_INT(l.rule.on_data, want[i].heads ? 1 << LT_ATTENTION_LABEL_HEADS : 0);
+  }
+  n->attr[EXCHANGE].s = "ulysses";
+  for (int parts = 2; parts <= 5; parts++) CHECK_INT(eager_check_rule_of(f.e, node, LT_SP_O, parts), 1);
+  eager_free(f.e);
+}
+
 /* lse's granule follows q's; half a head is never cut off. */
 static void test_granules(void) {
   problem p = {6, 4, 2, 3, 0, 4, true, false};
@@ -264,6 +306,7 @@ int main(void) {
   test_spans(129, 16, 20);
   test_spans(17, 64, 0);
   test_granules();
+  test_exchanges();
   for (int64_t kv_heads = 1; kv_heads <= 3; kv_heads++) test_cut_groups(6, kv_heads);
   test_cut_groups(2, 1);
   test_cost();

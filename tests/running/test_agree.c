@@ -21,7 +21,7 @@ static lt_value scaled(lt_graph *g, lt_value x, double factor) {
 /* The net of net.h, with a place for each fault: the factor is 1 where there is none. */
 static lt_status build(void *context, lt_graph *g, lt_error *e) {
   const model *m = context;
-  bool here = g->tp > 1;
+  bool here = g->ranks[LT_TP] > 1;
   lt_value token = net_feed(g, "token", "i32", true);
   lt_value x = lt_emit_2(g, &lt_op_embedding, token, net_param(g, "", "embedding", VOCAB, WIDTH, 0), NULL);
   for (int i = 0; i < m->n.layers; i++) {

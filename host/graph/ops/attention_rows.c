@@ -119,13 +119,15 @@ bool lt_attention_check_lse(lt_graph *g, const lt_node *n, int i) {
 
 /* ---- Exchanges ---- */
 
-lt_exchange lt_attention_exchange(const lt_node *n, int attr) {
+lt_exchange lt_exchange_find(const char *text) {
   static const char *const name[LT_EXCHANGES] = {"all_gather", "ring",    "direct",
                                                  "two_level",  "ulysses", "two_level_ulysses"};
   for (int x = 0; x < LT_EXCHANGES; x++)
-    if (!strcmp(lt_attr_text(n, attr), name[x])) return (lt_exchange)x;
+    if (!strcmp(text, name[x])) return (lt_exchange)x;
   return LT_EXCHANGE_ALL_GATHER;
 }
+
+lt_exchange lt_attention_exchange(const lt_node *n, int attr) { return lt_exchange_find(lt_attr_text(n, attr)); }
 
 bool lt_exchange_hops(lt_exchange x, lt_axis axis) {
   return (LT_MASK(axis) & LT_MASK_SP) &&
@@ -135,6 +137,13 @@ bool lt_exchange_hops(lt_exchange x, lt_axis axis) {
 bool lt_exchange_heads(lt_exchange x, lt_axis axis) {
   return ((LT_MASK(axis) & LT_MASK_SP) && x == LT_EXCHANGE_ULYSSES) ||
          (axis == LT_SP_I && x == LT_EXCHANGE_TWO_LEVEL_ULYSSES);
+}
+
+int32_t lt_exchange_ranks(const lt_graph *g, lt_exchange x) {
+  int32_t n = 1;
+  for (int a = 0; a < LT_AXES; a++)
+    if (a == LT_TP || lt_exchange_heads(x, (lt_axis)a)) n *= g->ranks[a];
+  return n;
 }
 
 /* ---- Labels ---- */
@@ -160,9 +169,10 @@ static bool heads_part(const lt_graph *g, const lt_node *n, int at) {
 }
 
 lt_attention_labels lt_attention_label(const lt_graph *g, const lt_node *n, int at, lt_axis axis, lt_rule *r) {
-  lt_attention_labels l =
-      lt_attention_row_labels(&lt_in(g, n, LT_ATTENTION_Q)->dim[0], &lt_in(g, n, LT_ATTENTION_K)->dim[0], axis,
-                              lt_attention_exchange(n, LT_ATTENTION_EXCHANGE));
+  lt_exchange exchange = lt_attention_exchange(n, LT_ATTENTION_EXCHANGE);
+  lt_attention_labels l = lt_attention_row_labels(&lt_in(g, n, LT_ATTENTION_Q)->dim[0],
+                                                  &lt_in(g, n, LT_ATTENTION_K)->dim[0], axis, exchange);
+  if (lt_exchange_heads(exchange, axis)) r->on_data = 1u << LT_ATTENTION_LABEL_HEADS;
   bool whole_heads = lt_in(g, n, LT_ATTENTION_Q)->dim[1].granule % lt_attr_int(n, LT_ATTENTION_HEAD_DIM) == 0;
   if (whole_heads) l.heads = LT_ATTENTION_LABEL_HEADS;
   if (heads_part(g, n, at)) l.kv_heads = LT_ATTENTION_LABEL_HEADS;

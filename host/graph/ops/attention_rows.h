@@ -41,11 +41,14 @@ typedef enum lt_exchange {
 
 #define LT_EXCHANGE_NAMES "all_gather|ring|direct|two_level|ulysses|two_level_ulysses"
 
-/* What attribute `attr` of a node says. */
+/* By its name, one of them; what attribute `attr` of a node says. */
+lt_exchange lt_exchange_find(const char *name);
 lt_exchange lt_attention_exchange(const lt_node *n, int attr);
 /* Are keys cut as queries are on this axis, so that those of other ranks come hop by hop? Are heads cut instead of rows? */
 bool lt_exchange_hops(lt_exchange x, lt_axis axis);
 bool lt_exchange_heads(lt_exchange x, lt_axis axis);
+/* Ranks that heads are cut over: granules depend on it. */
+int32_t lt_exchange_ranks(const lt_graph *g, lt_exchange x);
 
 enum { LT_ATTENTION_LABEL_TOKENS, LT_ATTENTION_LABEL_HEADS };
 
