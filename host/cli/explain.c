@@ -170,7 +170,7 @@ static void print_time(const lt_schedule *s) {
   double comm = 0;
   for (int64_t i = 0; i < s->item.n; i++) {
     const lt_item *it = &s->item.at[i];
-    if (it->lane == LT_LANE_COMM) comm += it->seconds;
+    if (it->lane != LT_LANE_COMPUTE) comm += it->seconds;
     add_share(&ops, it->node == LT_NONE ? "zero" : s->graph->node.at[it->node].op->name, it->seconds);
   }
   printf("predicted time of rank %d: %.4g s a step (the sum of its items is %.4g s, %.3g s of it transfers)\n",

@@ -131,14 +131,13 @@ static void set_graph(lt_text *out, const lt_graph *g, const lt_mesh *m) {
 /* ---- Schedules ---- */
 
 static void add_item(lt_text *out, const lt_schedule *s, int32_t i) {
-  static const char *const lanes[] = {"compute", "comm"};
   static const char *const kinds[] = {"kernel", "load", "store", "collective", "index", "zero"};
   const lt_item *it = &s->item.at[i];
   char label[160];
   lt_item_label(s, i, label, sizeof label);
   add_comma(out);
   lt_text_add(out, "{");
-  set_text(out, "lane", lanes[it->lane]);
+  set_text(out, "lane", lt_lane_name(it->lane));
   set_text(out, "kind", kinds[it->kind]);
   set_text(out, "label", label);
   set_int(out, "unit", it->unit);

@@ -147,8 +147,10 @@ void lt_comm_free(lt_comm *c) {
   if (c) c->ops->free(c);
 }
 
-void lt_comm_doze(lt_comm *c, lt_ticket ticket) {
-  if (c->ops->doze) c->ops->doze(c, ticket);
+void lt_comm_doze(lt_comm *c, lt_ticket ticket) { lt_comm_doze_any(c, &ticket, 1); }
+
+void lt_comm_doze_any(lt_comm *c, const lt_ticket *ticket, int32_t n) {
+  if (c->ops->doze) c->ops->doze(c, ticket, n);
 }
 
 lt_status lt_comm_await(lt_comm *c, lt_ticket ticket, lt_error *e) {

@@ -64,8 +64,8 @@ typedef struct lt_comm_ops {
   lt_status (*test)(lt_comm *c, lt_ticket t, bool *done, lt_error *e);
   void (*free)(lt_comm *c);
   /* The rest may be NULL. */
-  /* Sleep until a ticket may have ended, a tenth of a second at most: between two tests. */
-  void (*doze)(lt_comm *c, lt_ticket t);
+  /* Sleep until one of n tickets may have ended, a tenth of a second at most: between two tests. */
+  void (*doze)(lt_comm *c, const lt_ticket *t, int32_t n);
   /* This rank fails with e: every other rank's start and test fail from now on. Is this the rank that reports it? */
   bool (*abort)(lt_comm *c, const lt_error *e);
   /* Zeroed memory whose first `shared` bytes peers read in place. */
@@ -123,6 +123,7 @@ void lt_comm_free(lt_comm *c); /* NULL is fine */
 /* Between two tests, by who has nothing else to do: sleep until the ticket may have ended, a tenth of a second at most,
 ** so that the core is free for the thread that moves the transfer. Does nothing where nothing can move meanwhile. */
 void lt_comm_doze(lt_comm *c, lt_ticket ticket);
+void lt_comm_doze_any(lt_comm *c, const lt_ticket *ticket, int32_t n); /* until any of them may have */
 /* Wait for a ticket, asleep where the backend can; then it is free. Not for `local` while a peer has yet to start. */
 lt_status lt_comm_await(lt_comm *c, lt_ticket ticket, lt_error *e);
 /* Start and wait. */

@@ -228,11 +228,13 @@ static lt_status mpi_test(lt_comm *c, lt_ticket ticket, bool *done, lt_error *e)
   return lt_mpi_failed(m) ? failure(m, e) : LT_OK;
 }
 
-static void mpi_doze(lt_comm *c, lt_ticket ticket) {
+/* `ended` is read before the operations: what ends after we looked wakes us. */
+static void mpi_doze(lt_comm *c, const lt_ticket *ticket, int32_t n) {
   lt_mpi *m = (lt_mpi *)c;
-  lt_mpi_op *op = m->op.at[ticket];
   uint32_t seen = atomic_load(&m->ended);
-  if (!atomic_load(&op->done) && !lt_mpi_failed(m)) lt_mpi_sleep(&m->ended, seen, 0.1);
+  for (int32_t i = 0; i < n; i++)
+    if (atomic_load(&m->op.at[ticket[i]]->done)) return;
+  if (!lt_mpi_failed(m)) lt_mpi_sleep(&m->ended, seen, 0.1);
 }
 
 static bool mpi_abort(lt_comm *c, const lt_error *e) {

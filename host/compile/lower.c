@@ -201,7 +201,9 @@ static void add_item(lowering *l, lt_item_kind kind, int32_t node, int32_t unit,
                 .group = LT_NONE,
                 .counts = LT_NONE,
                 .sent = LT_NONE,
-                .received = LT_NONE};
+                .received = LT_NONE,
+                .chain = LT_NONE,
+                .place = LT_NONE};
   for (int k = 0; k < n->n_in; k++) add_operand(l, n->in[k], unit, once, k < 64 && (n->op->shape_only >> k & 1));
   for (int k = 0; k < n->n_out; k++) {
     int alias = n->op->alias ? n->op->alias[k] : reduces_in_place(l->g, n) ? 0 : -1;
@@ -264,7 +266,9 @@ static void lower_carry(lowering *l, int32_t node, int32_t unit) {
                 .group = LT_NONE,
                 .counts = LT_NONE,
                 .sent = LT_NONE,
-                .received = LT_NONE};
+                .received = LT_NONE,
+                .chain = LT_NONE,
+                .place = LT_NONE};
   add_operand(l, n->out, unit, false, false);
   lt_item *slot = l->failed ? NULL : lt_vec_push(&l->s->item);
   if (slot)

@@ -74,7 +74,8 @@ static bool same_bucket(const lt_schedule *s, const lt_item *a, const lt_item *b
 }
 
 static bool is_gradient(const lt_schedule *s, const lt_item *it) {
-  if (it->kind != LT_ITEM_COLLECTIVE || it->n_in != 1 || it->counts != LT_NONE) return false;
+  if (it->kind != LT_ITEM_COLLECTIVE || it->lane != LT_LANE_COMM || it->n_in != 1 || it->counts != LT_NONE)
+    return false;
   const lt_operand_plan *in = &s->operand.at[it->operand], *out = &s->operand.at[it->operand + 1];
   return in->buffer == out->buffer && s->buffer.at[in->buffer].state != LT_NONE;
 }
@@ -173,7 +174,7 @@ static lt_status hoist(lt_schedule *s, touch *t, lt_error *e) {
   }
   find_ready(s, t, ready);
   for (int32_t i = 0; i < n; i++)
-    if (s->item.at[i].lane == LT_LANE_COMM) list[transfers++] = (moved){.item = i, .ready = ready[i]};
+    if (s->item.at[i].lane != LT_LANE_COMPUTE) list[transfers++] = (moved){.item = i, .ready = ready[i]};
   for (int32_t i = 0; i < n; i++) /* `ready` is done with: it takes them */
     if (can_wait(s, t, i)) ready[late++] = i;
   qsort(list, (size_t)transfers, sizeof *list, by_ready);
@@ -198,6 +199,46 @@ done:
   free(list);
   free(old);
   return status;
+}
+
+/* ---- Chains ---- */
+
+/* The compute items of every chain, by place, where they lie now. */
+static lt_status collect_chains(lt_schedule *s, lt_error *e) {
+  int32_t chains = 0, at = 0;
+  s->chain.n = s->chain_item.n = 0;
+  for (int64_t i = 0; i < s->item.n; i++)
+    if (s->item.at[i].chain >= chains) chains = s->item.at[i].chain + 1;
+  for (int32_t c = 0; c < chains; c++)
+    if (!lt_vec_push(&s->chain)) return lt_fail_memory(e, sizeof(lt_chain), "the order pass");
+  for (int64_t i = 0; i < s->item.n; i++) {
+    const lt_item *it = &s->item.at[i];
+    lt_chain *c = it->chain == LT_NONE || it->lane != LT_LANE_COMPUTE ? NULL : &s->chain.at[it->chain];
+    if (c && it->place >= c->n) c->n = it->place + 1;
+  }
+  for (int32_t c = 0; c < chains; c++) {
+    s->chain.at[c].first = at;
+    at += s->chain.at[c].n;
+  }
+  for (int32_t k = 0; k < at; k++) {
+    int32_t *slot = lt_vec_push(&s->chain_item);
+    if (!slot) return lt_fail_memory(e, sizeof *slot, "the order pass");
+    *slot = LT_NONE;
+  }
+  for (int32_t i = 0; i < s->item.n; i++) { /* of several of one place the last */
+    const lt_item *it = &s->item.at[i];
+    if (it->chain != LT_NONE && it->lane == LT_LANE_COMPUTE)
+      s->chain_item.at[s->chain.at[it->chain].first + it->place] = i;
+  }
+  return LT_OK;
+}
+
+int32_t lt_schedule_credit(const lt_schedule *s, int32_t item, int32_t depth) {
+  const lt_item *it = &s->item.at[item];
+  if (depth <= 0 || it->chain == LT_NONE || it->lane == LT_LANE_COMPUTE || it->chain >= s->chain.n) return LT_NONE;
+  const lt_chain *c = &s->chain.at[it->chain];
+  int64_t place = (int64_t)it->place - 1 - depth;
+  return place < 0 || place >= c->n ? LT_NONE : s->chain_item.at[c->first + place];
 }
 
 /* ---- Waits and lifetimes ---- */
@@ -238,7 +279,7 @@ lt_status lt_pass_order(lt_schedule *s, lt_error *e) {
     status = lt_fail_memory(e, sizeof *t * (size_t)s->buffer.n, "the order pass");
     goto done;
   }
-  if ((status = hoist(s, t, e))) goto done;
+  if ((status = hoist(s, t, e)) || (status = collect_chains(s, e))) goto done;
   memset(t, 0xff, sizeof *t * (size_t)s->buffer.n); /* all -1 */
   for (int m = 0; m < LT_LANES; m++) lane[m] = (lane_end){.newest = -1};
   for (int32_t i = 0; i < s->item.n; i++) {

@@ -14,9 +14,16 @@ void lt_schedule_free(lt_schedule *s) {
   lt_vec_free(&s->group);
   lt_vec_free(&s->count);
   lt_vec_free(&s->wait);
+  lt_vec_free(&s->chain);
+  lt_vec_free(&s->chain_item);
   free(s->state_buffer);
   free(s->clock);
   free(s);
+}
+
+const char *lt_lane_name(lt_lane lane) {
+  static const char *const name[LT_LANES] = {"compute", "comm", "hop", "far"};
+  return (unsigned)lane < LT_LANES ? name[lane] : "?";
 }
 
 void lt_item_label(const lt_schedule *s, int32_t item, char *buf, size_t n) {
@@ -47,13 +54,12 @@ static void print_operand(const lt_schedule *s, const lt_operand_plan *o, lt_tex
 }
 
 void lt_schedule_print(const lt_schedule *s, lt_text *out) {
-  static const char *const lane[] = {"compute", "comm"};
   char label[160];
   lt_text_add(out, "rank %d: %" PRId64 " items, %d units\n", s->rank, s->item.n, s->units);
   for (int32_t i = 0; i < s->item.n; i++) {
     const lt_item *it = &s->item.at[i];
     lt_item_label(s, i, label, sizeof label);
-    lt_text_add(out, "%5d %-7s u%-2d %s:", i, lane[it->lane], it->unit, label);
+    lt_text_add(out, "%5d %-7s u%-2d %s:", i, lt_lane_name(it->lane), it->unit, label);
     for (int k = 0; k < it->n_in + it->n_out; k++) {
       lt_text_add(out, k == it->n_in ? " -> " : " ");
       print_operand(s, &s->operand.at[it->operand + k], out);
@@ -66,6 +72,7 @@ void lt_schedule_print(const lt_schedule *s, lt_text *out) {
                     lt_size_bound(&s->graph->sizes, it->received));
     }
     for (int32_t k = 0; k < it->n_wait; k++) lt_text_add(out, "%s%d", k ? "," : " waits ", s->wait.at[it->wait + k]);
+    if (it->chain != LT_NONE) lt_text_add(out, " place %d of chain %d", it->place, it->chain);
     lt_text_add(out, "\n");
   }
 }

@@ -9,9 +9,16 @@
 #include "graph/mesh.h"
 #include "graph/op.h"
 
-/* Items of a lane start in their order. On the compute lane each ends before the next one starts; on the comm lane up to
-** LT_COMM_DEPTH transfers are under way at once, and count as ended in their order. */
-typedef enum lt_lane { LT_LANE_COMPUTE, LT_LANE_COMM, LT_LANES } lt_lane;
+/* Items of a lane start in their order. On the compute lane each ends before the next one starts; on each of the others,
+** the transfer lanes, up to LT_COMM_DEPTH transfers are under way at once, and count as ended in their order. Transfers of
+** one group in different lanes are different sequences: none holds up one of another lane. */
+typedef enum lt_lane {
+  LT_LANE_COMPUTE,
+  LT_LANE_COMM, /* what the place pass inserted */
+  LT_LANE_HOP,  /* keys and values from neighbour to neighbour, and what comes back */
+  LT_LANE_FAR,  /* the same between outer groups */
+  LT_LANES
+} lt_lane;
 
 #define LT_COMM_DEPTH 8
 
@@ -64,9 +71,18 @@ typedef struct lt_item {
                            (all_to_all: 2n, of its input, then of its output); LT_NONE */
   lt_size sent, received; /* COLLECTIVE: bytes to and from other ranks, exactly; LT_NONE before the transfers pass */
   int32_t wait, n_wait;   /* items that must have ended, beside those its lane says: wait[wait … + n_wait) */
-  double flops, bytes;    /* predicted, at the bound */
-  double seconds;         /* predicted */
+  int32_t chain,
+      place; /* of a chain of hops (LT_NONE: of none): a transfer that brings what place >= 1 is computed from,
+                             or the compute item of a place; place 0 needs no transfer */
+  double flops, bytes; /* predicted, at the bound */
+  double seconds;      /* predicted */
 } lt_item;
+
+/* Hops that take turns in the same memory or over the same link: with a depth of d the transfer of place h does not start
+** before the compute item of place h - 1 - d has ended. */
+typedef struct lt_chain {
+  int32_t first, n; /* its compute items are chain_item[first + place], place < n; LT_NONE: that place has none */
+} lt_chain;
 
 typedef struct lt_schedule {
   const lt_graph *graph;
@@ -79,7 +95,9 @@ typedef struct lt_schedule {
   LT_VEC(lt_group_plan) group;
   LT_VEC(lt_size) count;
   LT_VEC(int32_t) wait;
-  int32_t *state_buffer; /* [graph->state.n]; LT_NONE: the schedule never touches it */
+  LT_VEC(lt_chain) chain;     /* collected by the order pass, as the next */
+  LT_VEC(int32_t) chain_item; /* in the order of chains and places */
+  int32_t *state_buffer;      /* [graph->state.n]; LT_NONE: the schedule never touches it */
   int32_t *clock; /* [items][LT_LANES]: when item i starts, items of lane m up to clock[i][m] have ended; order pass */
   int64_t args_bytes;
   int64_t state_bytes; /* persistent, at the start of the arena */
@@ -91,6 +109,9 @@ void lt_schedule_free(lt_schedule *s);
 /* The items in order: index, lane, label, operands with offsets, extents, waits. */
 void lt_schedule_print(const lt_schedule *s, lt_text *out);
 void lt_schedule_print_memory(const lt_schedule *s, lt_text *out);
+const char *lt_lane_name(lt_lane lane); /* "compute", "comm", "hop", "far" */
+/* The compute item that a transfer must not start before under a depth (0: any), beside its waits; LT_NONE. */
+int32_t lt_schedule_credit(const lt_schedule *s, int32_t item, int32_t depth);
 /* "layer 3/attention matmul", of an item. */
 void lt_item_label(const lt_schedule *s, int32_t item, char *buf, size_t n);
 

@@ -37,19 +37,20 @@ static bool happens_before(const checker *c, int32_t a, int32_t b) {
   return a < 0 || c->clock[(int64_t)b * LT_LANES + c->s->item.at[a].lane] >= a;
 }
 
-/* From the waits and the lanes alone: a lane starts its items in order; the compute lane ends each first, the comm lane
+/* From the waits and the lanes alone: a lane starts its items in order; the compute lane ends each first, a transfer lane
 ** that LT_COMM_DEPTH places before. */
 static void tell_time(checker *c) {
   const lt_schedule *s = c->s;
-  int32_t newest[LT_LANES] = {-1, -1}, under_way[LT_COMM_DEPTH], transfers = 0;
+  int32_t newest[LT_LANES], under_way[LT_LANES][LT_COMM_DEPTH], transfers[LT_LANES] = {0};
+  memset(newest, 0xff, sizeof newest); /* all -1 */
   for (int32_t i = 0; i < s->item.n; i++) {
     const lt_item *it = &s->item.at[i];
     int32_t *now = c->clock + (int64_t)i * LT_LANES, before = newest[it->lane];
     for (int m = 0; m < LT_LANES; m++) now[m] = before < 0 ? -1 : c->clock[(int64_t)before * LT_LANES + m];
-    if (it->lane == LT_LANE_COMM) {
-      if (transfers >= LT_COMM_DEPTH) before = under_way[transfers % LT_COMM_DEPTH];
-      under_way[transfers++ % LT_COMM_DEPTH] = i;
-      if (transfers <= LT_COMM_DEPTH) before = -1;
+    if (it->lane != LT_LANE_COMPUTE) {
+      int32_t *slot = &under_way[it->lane][transfers[it->lane] % LT_COMM_DEPTH];
+      before = transfers[it->lane]++ < LT_COMM_DEPTH ? -1 : *slot;
+      *slot = i;
     }
     if (before > now[it->lane]) now[it->lane] = before;
     for (int32_t k = 0; k < it->n_wait; k++) {
@@ -186,7 +187,10 @@ static int32_t next_of_lane(const lt_schedule *s, lt_lane lane, int32_t from) {
   return from;
 }
 
+/* With a depth of 1, which waits for more than any other. */
 static bool ready(const lt_schedule *s, const int32_t *ended, int32_t i) {
+  int32_t credit = lt_schedule_credit(s, i, 1);
+  if (credit != LT_NONE && ended[LT_LANE_COMPUTE] < credit) return false;
   const lt_item *it = &s->item.at[i];
   for (int32_t k = 0; k < it->n_wait; k++) {
     int32_t w = s->wait.at[it->wait + k];
@@ -195,15 +199,15 @@ static bool ready(const lt_schedule *s, const int32_t *ended, int32_t i) {
   return true;
 }
 
-/* Can the collective at rank r's comm lane run: are all members there, and mean the same? */
-static lt_status meet(lt_schedule *const *s, int32_t r, const int32_t *next, const int32_t *ended, bool *go,
-                      lt_error *e) {
-  int32_t i = next[r * LT_LANES + LT_LANE_COMM];
+/* Can the transfer that a lane of rank r is at run: are all members there, and mean the same? */
+static lt_status meet(lt_schedule *const *s, int32_t r, lt_lane lane, const int32_t *next, const int32_t *ended,
+                      bool *go, lt_error *e) {
+  int32_t i = next[r * LT_LANES + lane];
   const lt_item *x = &s[r]->item.at[i];
   const lt_group_plan *g = &s[r]->group.at[x->group];
   *go = true;
   for (int32_t k = 0; k < g->n; k++) {
-    int32_t q = g->rank[k], j = next[q * LT_LANES + LT_LANE_COMM];
+    int32_t q = g->rank[k], j = next[q * LT_LANES + lane];
     if (j >= s[q]->item.n || !ready(s[q], ended + q * LT_LANES, j)) {
       *go = false;
       return LT_OK;
@@ -240,6 +244,20 @@ static lt_status report_stuck(lt_schedule *const *s, int32_t world, const int32_
   return LT_OK;
 }
 
+/* Rank r's transfer lane: one transfer of it, with all members, if it can run. */
+static lt_status step_together(lt_schedule *const *s, int32_t r, lt_lane lane, int32_t *next, int32_t *ended,
+                               bool *moved, lt_error *e) {
+  int32_t i = next[r * LT_LANES + lane];
+  bool go = i < s[r]->item.n && ready(s[r], ended + r * LT_LANES, i);
+  lt_status status = go ? meet(s, r, lane, next, ended, &go, e) : LT_OK;
+  if (!go || status) return status;
+  const lt_group_plan *g = &s[r]->group.at[s[r]->item.at[i].group];
+  for (int32_t k = 0; k < g->n; k++)
+    step_lane(s[g->rank[k]], next + g->rank[k] * LT_LANES, ended + g->rank[k] * LT_LANES, lane);
+  *moved = true;
+  return LT_OK;
+}
+
 /* Walk all ranks together, without data, until all have ended or nobody can move. */
 static lt_status check_world(lt_schedule *const *s, int32_t world, lt_error *e) {
   int32_t *next = malloc(sizeof *next * (size_t)world * LT_LANES);
@@ -263,13 +281,8 @@ static lt_status check_world(lt_schedule *const *s, int32_t world, lt_error *e) 
         step_lane(s[r], n, d, LT_LANE_COMPUTE);
         moved = true;
       }
-      bool go = n[LT_LANE_COMM] < s[r]->item.n && ready(s[r], d, n[LT_LANE_COMM]);
-      if (go) status = meet(s, r, next, ended, &go, e);
-      if (!go || status) continue;
-      const lt_group_plan *g = &s[r]->group.at[s[r]->item.at[n[LT_LANE_COMM]].group];
-      for (int32_t k = 0; k < g->n; k++)
-        step_lane(s[g->rank[k]], next + g->rank[k] * LT_LANES, ended + g->rank[k] * LT_LANES, LT_LANE_COMM);
-      moved = true;
+      for (int m = LT_LANE_COMPUTE + 1; m < LT_LANES && !status; m++)
+        status = step_together(s, r, (lt_lane)m, next, ended, &moved, e);
     }
   }
   if (!status) status = report_stuck(s, world, next, e);

@@ -98,7 +98,7 @@ static int64_t held(const lt_executor *x, const lt_item *it, int32_t i) {
 ** schedule counts the members' inputs, then their outputs. */
 static void count_all_to_all(const lt_executor *x, const lt_flight *f, const lt_operand *in, const lt_operand *out) {
   const lt_item *it = &x->s->item.at[f->item];
-  int32_t n = x->group[it->group].n, to = x->run[f->item].dim, from = x->run[f->item].other;
+  int32_t n = lt_item_group(x, f->item)->n, to = x->run[f->item].dim, from = x->run[f->item].other;
   int64_t per_in = all_but(in, from), per_out = all_but(out, to); /* the same on all members */
   for (int32_t i = 0; i < n; i++) {
     f->parts[0][i] = per_out ? held(x, it, n + i) / per_out * all_but(in, to) : 0;
@@ -112,7 +112,7 @@ lt_status lt_start_collective(lt_executor *x, lt_flight *f, lt_error *e) {
   const lt_operand *in = &x->operand[it->operand], *out = &x->operand[it->operand + it->n_in];
   int32_t dim = x->run[item].dim;
   lt_transfer t = {.kind = kind_of(lt_item_node(x, item)),
-                   .group = &x->group[it->group],
+                   .group = lt_item_group(x, item),
                    .dtype = in->dtype,
                    .reduce = reduction_of(x, item),
                    .send = in->data,
@@ -158,7 +158,7 @@ void lt_finish_collective(lt_executor *x, const lt_flight *f) {
   int32_t item = f->item;
   const lt_item *it = &x->s->item.at[item];
   const lt_operand *in = &x->operand[it->operand], *out = &x->operand[it->operand + it->n_in];
-  int32_t n = x->group[it->group].n, dim = x->run[item].dim;
+  int32_t n = lt_item_group(x, item)->n, dim = x->run[item].dim;
   if (lt_item_node(x, item)->op == &lt_op_hop) return;
   switch (kind_of(lt_item_node(x, item))) {
   case LT_ALL_GATHER:

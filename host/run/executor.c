@@ -10,8 +10,6 @@
 #include <string.h>
 #include <time.h>
 
-static const char *const LANES[LT_LANES] = {"compute", "comm"};
-
 double lt_run_clock(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
@@ -118,10 +116,11 @@ static bool allocate(lt_executor *x) {
   x->time = array(items, sizeof *x->time, &ok);
   x->span = array(items, sizeof *x->span, &ok);
   for (int lane = 0; lane < LT_LANES; lane++) x->order[lane] = array(items, sizeof *x->order[lane], &ok);
-  x->group = array((size_t)s->group.n, sizeof *x->group, &ok);
+  x->group = array((size_t)s->group.n * LT_LANES, sizeof *x->group, &ok);
   x->rows = array((size_t)s->graph->hops.n, sizeof *x->rows, &ok);
-  for (int i = 0; i < 2 * LT_COMM_DEPTH; i++)
-    x->flight[i / 2].parts[i % 2] = array((size_t)members, sizeof *x->flight[0].parts[0], &ok);
+  for (int lane = 0; lane < LT_LANES; lane++)
+    for (int i = 0; i < 2 * LT_COMM_DEPTH; i++)
+      x->flight[lane][i / 2].parts[i % 2] = array((size_t)members, sizeof *x->flight[0][0].parts[0], &ok);
   return ok;
 }
 
@@ -158,7 +157,9 @@ lt_status lt_executor_create(const lt_schedule *s, const lt_device *d, lt_comm *
   if (!status && !allocate(x)) status = lt_fail_memory(e, (size_t)s->args_bytes, "an executor");
   for (int64_t g = 0; !status && g < s->group.n; g++) {
     const lt_group_plan *p = &s->group.at[g];
-    x->group[g] = (lt_group){.rank = p->rank, .n = p->n, .self = p->self, .id = (int32_t)p->axes};
+    for (int32_t lane = 0; lane < LT_LANES; lane++)
+      x->group[g * LT_LANES + lane] =
+          (lt_group){.rank = p->rank, .n = p->n, .self = p->self, .id = (int32_t)p->axes | lane << LT_AXES};
   }
   for (int64_t i = 0; !status && i < s->graph->hops.n; i++)
     status = lt_row_sets_create(&s->graph->hops.at[i].route, s->graph->hops.at[i].window, &x->rows[i], e);
@@ -206,7 +207,8 @@ void lt_executor_free(lt_executor *x) {
   free(x->group);
   for (int64_t i = 0; x->rows && i < x->s->graph->hops.n; i++) lt_row_sets_free(x->rows[i]);
   free(x->rows);
-  for (int i = 0; i < 2 * LT_COMM_DEPTH; i++) free(x->flight[i / 2].parts[i % 2]);
+  for (int i = 0; i < LT_LANES * LT_COMM_DEPTH; i++)
+    for (int k = 0; k < 2; k++) free(x->flight[i / LT_COMM_DEPTH][i % LT_COMM_DEPTH].parts[k]);
   free(x);
 }
 
@@ -225,11 +227,13 @@ lt_status lt_executor_begin(lt_executor *x, const lt_step_input *in, lt_error *e
     if (x->run[i].decides && in->tape) status = lt_bind_tape(x, i, e);
   }
   if (status) return status;
-  for (int lane = 0; lane < LT_LANES; lane++) x->next[lane] = 0;
-  x->started = 0;
+  x->began = lt_run_clock();
+  for (int lane = 0; lane < LT_LANES; lane++) {
+    x->next[lane] = x->started[lane] = 0;
+    x->all_ready[lane] = x->began;
+  }
   x->waits_since = 0;
   x->running = true;
-  x->all_ready = x->began = lt_run_clock();
   return LT_OK;
 }
 
@@ -241,6 +245,12 @@ static int32_t waits_for(const lt_executor *x, int32_t item) {
     if (!x->run[other].ended) return other;
   }
   return LT_NONE;
+}
+
+/* The same of a transfer that is about to start, which the depth of the step may hold back. */
+static int32_t held_by(const lt_executor *x, int32_t item) {
+  int32_t other = waits_for(x, item), credit = lt_schedule_credit(x->s, item, x->in.depth);
+  return other == LT_NONE && credit != LT_NONE && !x->run[credit].ended ? credit : other;
 }
 
 static void zero(lt_executor *x, const lt_item *it) {
@@ -284,51 +294,55 @@ static void end_item(lt_executor *x, lt_lane lane, int32_t item) {
 
 static double later(double a, double b) { return a > b ? a : b; }
 
-/* The transfer that the compute lane waits for: that of its next item, or at the end the last one; LT_NONE. Those before
-** it in the comm lane it waits for too. */
-static int32_t waited_for(const lt_executor *x) {
+/* The transfer of a lane that the compute lane waits for: that of its next item, or at the end the last one; LT_NONE.
+** Those before it in its lane it waits for too. */
+static int32_t waited_for(const lt_executor *x, lt_lane lane) {
   int32_t at = x->next[LT_LANE_COMPUTE];
   if (x->waits_since <= 0) return LT_NONE;
   return at < x->count[LT_LANE_COMPUTE] ? waits_for(x, x->order[LT_LANE_COMPUTE][at])
-                                        : x->order[LT_LANE_COMM][x->count[LT_LANE_COMM] - 1];
+                                        : x->order[lane][x->count[lane] - 1];
 }
 
 /* A transfer has ended: how long did nothing but it, or those before it, hold the compute lane up? Not while a peer had
-** yet to start one of them: then the peer's own work did. */
-static void count_wait(lt_executor *x, int32_t item) {
+** yet to start one of them: then the peer's own work did. What is counted for one lane's is not for another's. */
+static void count_wait(lt_executor *x, lt_lane lane, int32_t item) {
   lt_item_span *span = &x->span[item];
   span->ready = later(x->comm->ready, span->begin);
-  x->all_ready = later(x->all_ready, span->ready);
-  span->waited = waited_for(x) == item ? later(lt_run_clock() - later(x->all_ready, x->waits_since), 0) : 0;
+  x->all_ready[lane] = later(x->all_ready[lane], span->ready);
+  span->waited = 0;
+  if (waited_for(x, lane) != item) return;
+  double now = lt_run_clock();
+  span->waited = later(now - later(x->all_ready[lane], x->waits_since), 0);
   x->time[item].waited += span->waited;
+  x->waits_since = now;
 }
 
-static lt_status start_transfer(lt_executor *x, int32_t item, lt_error *e) {
-  lt_flight *f = &x->flight[x->started % LT_COMM_DEPTH];
+static lt_status start_transfer(lt_executor *x, lt_lane lane, int32_t item, lt_error *e) {
+  lt_flight *f = &x->flight[lane][x->started[lane] % LT_COMM_DEPTH];
   f->item = item;
   x->span[item].begin = lt_run_clock();
   lt_status status = lt_start_collective(x, f, e);
-  x->started += !status;
+  x->started[lane] += !status;
   return status;
 }
 
-/* End the oldest transfer that has ended, or start the next one: each is one step of progress. */
-static lt_status advance_transfers(lt_executor *x, lt_progress *out, lt_error *e) {
-  int32_t oldest = x->next[LT_LANE_COMM];
-  const lt_flight *f = &x->flight[oldest % LT_COMM_DEPTH];
+/* End the oldest transfer of a lane that has ended, or start the next one: each is one step of progress. */
+static lt_status advance_transfers(lt_executor *x, lt_lane lane, lt_progress *out, lt_error *e) {
+  int32_t oldest = x->next[lane], started = x->started[lane];
+  const lt_flight *f = &x->flight[lane][oldest % LT_COMM_DEPTH];
   bool done = false;
-  lt_status status = oldest < x->started ? lt_comm_test(x->comm, f->ticket, &done, e) : LT_OK;
+  lt_status status = oldest < started ? lt_comm_test(x->comm, f->ticket, &done, e) : LT_OK;
   *out = LT_RAN;
   if (status) return status;
   if (done) {
-    count_wait(x, f->item);
+    count_wait(x, lane, f->item);
     lt_finish_collective(x, f);
-    end_item(x, LT_LANE_COMM, f->item);
+    end_item(x, lane, f->item);
     return LT_OK;
   }
-  if (x->started < x->count[LT_LANE_COMM] && x->started < oldest + LT_COMM_DEPTH) {
-    int32_t item = x->order[LT_LANE_COMM][x->started];
-    if (waits_for(x, item) == LT_NONE) return start_transfer(x, item, e);
+  if (started < x->count[lane] && started < oldest + LT_COMM_DEPTH) {
+    int32_t item = x->order[lane][started];
+    if (held_by(x, item) == LT_NONE) return start_transfer(x, lane, item, e);
   }
   *out = LT_BLOCKED;
   return LT_OK;
@@ -337,7 +351,7 @@ static lt_status advance_transfers(lt_executor *x, lt_progress *out, lt_error *e
 lt_status lt_executor_advance(lt_executor *x, lt_lane lane, lt_progress *out, lt_error *e) {
   if (!x->running) return lt_fail(e, LT_USAGE, "no step was begun");
   bool done = x->next[lane] == x->count[lane];
-  if (lane == LT_LANE_COMM && !done) return advance_transfers(x, out, e);
+  if (lane != LT_LANE_COMPUTE && !done) return advance_transfers(x, lane, out, e);
   int32_t item = done ? LT_NONE : x->order[lane][x->next[lane]];
   if (done || waits_for(x, item) != LT_NONE) {
     if (lane == LT_LANE_COMPUTE && x->waits_since <= 0) x->waits_since = lt_run_clock();
@@ -353,20 +367,40 @@ lt_status lt_executor_advance(lt_executor *x, lt_lane lane, lt_progress *out, lt
   return LT_OK;
 }
 
+/* Start and end what can, in all transfer lanes: what one ends another may have waited for. */
+static lt_status advance_all_transfers(lt_executor *x, lt_progress *out, lt_error *e) {
+  lt_status status = LT_OK;
+  for (bool some = true; some && !status;) {
+    some = false;
+    *out = LT_DONE;
+    for (int lane = LT_LANE_COMPUTE + 1; lane < LT_LANES && !status; lane++) {
+      lt_progress now = LT_RAN;
+      while (now == LT_RAN && !(status = lt_executor_advance(x, (lt_lane)lane, &now, e))) some |= now == LT_RAN;
+      if (now != LT_DONE) *out = LT_BLOCKED;
+    }
+  }
+  return status;
+}
+
+/* Only peers can go on: asleep until the oldest transfer of some lane may have ended. False: there is none. */
+static bool doze(lt_executor *x) {
+  lt_ticket ticket[LT_LANES];
+  int32_t n = 0;
+  for (int lane = LT_LANE_COMPUTE + 1; lane < LT_LANES; lane++)
+    if (x->next[lane] < x->started[lane]) ticket[n++] = x->flight[lane][x->next[lane] % LT_COMM_DEPTH].ticket;
+  if (n) lt_comm_doze_any(x->comm, ticket, n);
+  return n > 0;
+}
+
 /* Between two kernels all that can start is started: from then on transfers need nobody here. */
 lt_status lt_executor_run(lt_executor *x, lt_error *e) {
   for (;;) {
-    lt_progress compute, comm = LT_RAN;
-    lt_status status = LT_OK;
-    while (comm == LT_RAN && !status) status = lt_executor_advance(x, LT_LANE_COMM, &comm, e);
+    lt_progress compute, transfers;
+    lt_status status = advance_all_transfers(x, &transfers, e);
     if (!status) status = lt_executor_advance(x, LT_LANE_COMPUTE, &compute, e);
     if (status) return status;
-    if (compute == LT_DONE && comm == LT_DONE) return LT_OK;
-    if (compute == LT_RAN) continue;
-    if (x->next[LT_LANE_COMM] < x->started) { /* only the peer can end it */
-      lt_comm_doze(x->comm, x->flight[x->next[LT_LANE_COMM] % LT_COMM_DEPTH].ticket);
-      continue;
-    }
+    if (compute == LT_DONE && transfers == LT_DONE) return LT_OK;
+    if (compute == LT_RAN || doze(x)) continue;
     lt_text text = {0};
     lt_executor_describe(x, &text);
     status = lt_fail(e, LT_FAILED, "nothing can run on rank %d: %s", (int)x->s->rank, text.s ? text.s : "");
@@ -393,16 +427,19 @@ void lt_executor_describe(const lt_executor *x, lt_text *out) {
   const char *gap = "";
   for (int lane = 0; lane < LT_LANES; lane++) {
     if (x->next[lane] == x->count[lane]) continue;
-    int32_t item = x->order[lane][x->next[lane]], other = waits_for(x, item);
+    bool started = lane != LT_LANE_COMPUTE && x->next[lane] < x->started[lane];
+    int32_t item = x->order[lane][x->next[lane]], waits = waits_for(x, item),
+            other = started ? waits : held_by(x, item);
     lt_item_label(x->s, item, label, sizeof label);
-    lt_text_add(out, "%s%s %s item %d (%s)", gap, LANES[lane], other == LT_NONE ? "is at" : "waits at", (int)item,
-                label);
+    lt_text_add(out, "%s%s %s item %d (%s)", gap, lt_lane_name((lt_lane)lane), other == LT_NONE ? "is at" : "waits at",
+                (int)item, label);
     if (other != LT_NONE) {
       lt_item_label(x->s, other, label, sizeof label);
       lt_text_add(out, " for item %d (%s)", (int)other, label);
+      if (waits == LT_NONE) lt_text_add(out, ", by a depth of %d", (int)x->in.depth);
     } else if (x->s->item.at[item].kind == LT_ITEM_COLLECTIVE) {
-      lt_text_add(out, x->next[lane] < x->started ? ", started, " : " ");
-      describe_ranks(&x->group[x->s->item.at[item].group], out);
+      lt_text_add(out, started ? ", started, " : " ");
+      describe_ranks(lt_item_group(x, item), out);
     }
     gap = "; ";
   }
@@ -437,11 +474,12 @@ void lt_executor_traffic(const lt_executor *x, int64_t *sent, int64_t *received)
 
 void lt_executor_waits(const lt_executor *x, double *taken, double *waited) {
   *taken = *waited = 0;
-  for (int32_t i = 0; i < x->count[LT_LANE_COMM]; i++) {
-    const lt_item_span *span = &x->span[x->order[LT_LANE_COMM][i]];
-    *taken += span->end - span->ready;
-    *waited += span->waited;
-  }
+  for (int lane = LT_LANE_COMPUTE + 1; lane < LT_LANES; lane++)
+    for (int32_t i = 0; i < x->count[lane]; i++) {
+      const lt_item_span *span = &x->span[x->order[lane][i]];
+      *taken += span->end - span->ready;
+      *waited += span->waited;
+    }
 }
 
 void lt_executor_reset_times(lt_executor *x) {

@@ -1,7 +1,7 @@
 /* executor.h: walks one rank's schedule. No allocation, no Lua, no lock inside a step; a call runs at most one item.
 ** The arena, arguments and events are made once; begin only fills in what the step table decides.
-** A lane starts its items in their order, the compute lane one at a time, the comm lane up to LT_COMM_DEPTH at once: those
-** go on by themselves while kernels run. Lanes meet only through the waits of the schedule. */
+** A lane starts its items in their order, the compute lane one at a time, a transfer lane up to LT_COMM_DEPTH at once: those
+** go on by themselves while kernels run. Lanes meet only through the waits of the schedule, and the depth of a step. */
 #ifndef LT_RUN_EXECUTOR_H
 #define LT_RUN_EXECUTOR_H
 
@@ -30,6 +30,7 @@ typedef struct lt_step_input {
                   what it holds whole, and of equal parts still only one */
   struct lt_tape *tape; /* NULL: neither recorded nor replayed */
   bool replay;          /* decisions are read from the tape; else they are written to it */
+  int32_t depth; /* how far hops may start ahead of what is computed from them: lt_chain; 0: as far as they can */
 } lt_step_input;
 
 typedef enum lt_progress { LT_RAN, LT_BLOCKED, LT_DONE } lt_progress;
@@ -52,9 +53,10 @@ void lt_executor_sleep(lt_executor *x);
 lt_status lt_executor_begin(lt_executor *x, const lt_step_input *in, lt_error *e);
 /* Run at most one ready item of a lane, or start or end one transfer; never blocks. */
 lt_status lt_executor_advance(lt_executor *x, lt_lane lane, lt_progress *out, lt_error *e);
-/* Run one rank's whole step, both lanes, until done. */
+/* Run one rank's whole step, all lanes, until done. */
 lt_status lt_executor_run(lt_executor *x, lt_error *e);
-/* What its lanes wait for, for messages: "compute waits at item 7 (layer 1/ffn matmul) for item 5 (…)". */
+/* What its lanes wait for, for messages: "compute waits at item 7 (layer 1/ffn matmul) for item 5 (…)"; a hop that only
+** the depth holds back: "hop waits at item 9 (…) for item 6 (…), by a depth of 1". */
 void lt_executor_describe(const lt_executor *x, lt_text *out);
 
 /* A state's local part, in the arena; NULL if this rank's schedule never touches it. */

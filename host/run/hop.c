@@ -88,7 +88,8 @@ void lt_start_hop(lt_executor *x, lt_flight *f, lt_transfer *t) {
   t->counts = f->parts[1];
   t->recv = out->data;
   if (back || f->parts[0][to] == lt_operand_count(in)) return; /* all of it */
-  const side wanted = {x->rows[exchange], it->unit, hop, to}, held = {x->rows[exchange], it->unit, lt_hop_parent(r, hop), self};
+  const side wanted = {x->rows[exchange], it->unit, hop, to},
+             held = {x->rows[exchange], it->unit, lt_hop_parent(r, hop), self};
   packing p = {.to = (char *)x->arena.base + x->s->buffer.at[it->work].offset,
                .from = in->data,
                .row = (size_t)in->dim[1] * lt_dtype_bytes(in->dtype)};

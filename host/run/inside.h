@@ -40,13 +40,13 @@ struct lt_executor {
   lt_item_span *span;
   int32_t *order[LT_LANES]; /* items of a lane */
   int32_t count[LT_LANES];
-  int32_t next[LT_LANES];          /* items that have ended */
-  int32_t started;                 /* of the comm lane's; those after next[LT_LANE_COMM] are under way */
-  lt_flight flight[LT_COMM_DEPTH]; /* of the lane's item i: flight[i % LT_COMM_DEPTH] */
-  lt_group *group;                 /* by the schedule's groups */
-  lt_row_sets **rows;              /* by the graph's exchanges */
-  double waits_since;              /* the compute lane; 0: it does not */
-  double all_ready;                /* of the transfers that have ended: when all had been started by all members */
+  int32_t next[LT_LANES];                    /* items that have ended */
+  int32_t started[LT_LANES];                 /* of a transfer lane's; those after next are under way */
+  lt_flight flight[LT_LANES][LT_COMM_DEPTH]; /* of a transfer lane's item i: [i % LT_COMM_DEPTH] */
+  lt_group *group;                           /* by the schedule's groups, and lane */
+  lt_row_sets **rows;                        /* by the graph's exchanges */
+  double waits_since;                        /* the compute lane; 0: it does not */
+  double all_ready[LT_LANES]; /* of the transfers of a lane that have ended: when all had been started by all members */
   bool running;
   lt_step_input in;
   lt_watch_fn watch;
@@ -89,6 +89,11 @@ void lt_move_decisions(lt_executor *x, int32_t item);
 /* Fail at an item: its label as the key, its recipe line as the place. Returns code. */
 lt_status lt_fail_item(const lt_executor *x, int32_t item, lt_status code, lt_error *e, const char *what, ...)
     LT_PRINTF(5, 6);
+
+static inline const lt_group *lt_item_group(const lt_executor *x, int32_t item) {
+  const lt_item *it = &x->s->item.at[item];
+  return &x->group[it->group * LT_LANES + (int32_t)it->lane];
+}
 
 static inline const lt_node *lt_item_node(const lt_executor *x, int32_t item) {
   int32_t node = x->s->item.at[item].node;

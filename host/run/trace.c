@@ -2,8 +2,6 @@
 ** long the compute lane waited for it. Format: "Trace Event Format", Google, 2016. */
 #include "run/trace.h"
 
-static const char *const LANES[LT_LANES] = {"compute", "comm"};
-
 static void print_string(const char *s, lt_text *out) {
   lt_text_bytes(out, "\"", 1);
   for (; *s; s++) {
@@ -20,9 +18,12 @@ static void print_string(const char *s, lt_text *out) {
 static void print_names(const lt_schedule *s, lt_text *out) {
   lt_text_add(out, "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":%d,\"args\":{\"name\":\"rank %d\"}}", (int)s->rank,
               (int)s->rank);
+  bool used[LT_LANES] = {[LT_LANE_COMPUTE] = true, [LT_LANE_COMM] = true};
+  for (int64_t i = 0; i < s->item.n; i++) used[s->item.at[i].lane] = true;
   for (int lane = 0; lane < LT_LANES; lane++)
-    lt_text_add(out, ",\n{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":%d,\"tid\":%d,\"args\":{\"name\":\"%s\"}}",
-                (int)s->rank, lane, LANES[lane]);
+    if (used[lane])
+      lt_text_add(out, ",\n{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":%d,\"tid\":%d,\"args\":{\"name\":\"%s\"}}",
+                  (int)s->rank, lane, lt_lane_name((lt_lane)lane));
 }
 
 static void print_item(const lt_executor *x, int32_t item, double origin, lt_text *out) {
