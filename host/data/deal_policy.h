@@ -38,6 +38,7 @@ typedef struct lt_deal_policy {
   lt_partition kind;
   const int32_t *weight; /* [n_weight >= ranks] of WEIGHTED, each at least 1: how fast a rank is beside others */
   int32_t n_weight;
+  bool measured;       /* of WEIGHTED: weights are measured; as long as there are none, all ranks are alike */
   lt_deal_fn function; /* of OWN */
   void *context;
 } lt_deal_policy;

@@ -82,6 +82,7 @@ static lt_status deal_own(const lt_deal_policy *p, const lt_deal_sequence *s, in
 }
 
 static lt_status deal_weighted(const lt_deal_policy *p, const lt_deal_sequence *s, int32_t *owner, lt_error *e) {
+  if (p->measured && !p->weight) return lt_partition_balanced(s, NULL, owner, e);
   bool good = p->weight && p->n_weight >= s->ranks;
   for (int32_t r = 0; good && r < s->ranks; r++) good = p->weight[r] > 0;
   if (good) return lt_partition_balanced(s, p->weight, owner, e);

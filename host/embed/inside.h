@@ -38,8 +38,11 @@ struct lt_run {
   bool entered;           /* rank 0 has a folder */
   lt_folder folder;
   lt_metrics *metrics;
-  int64_t steps; /* the run ends after */
-  int64_t saved; /* number of the next step in the last save, -1 */
+  int64_t steps;                               /* the run ends after */
+  int64_t saved;                               /* number of the next step in the last save, -1 */
+  bool weighed;                                /* the weights of ranks are measured, or come from a save */
+  double (*pace)(void *context, int32_t rank); /* seconds of a rank, in place of a measurement; NULL. For tests */
+  void *pace_context;
   atomic_int stop;
   LT_VEC(lt_held) held;
   lt_comm_figures comm; /* of the last step */
@@ -54,6 +57,10 @@ lt_status lt_run_keep(lt_run *r, const char *saves, lt_error *e); /* save; NULL:
 /* measure.c: the tokens of the next step, if they are given; lt_run_evaluate */
 lt_status lt_run_feed(lt_run *r, const lt_batch *batch, lt_error *e);
 lt_status lt_run_measure(lt_run *r, const lt_batch *batch, lt_run_eval *out, lt_error *e);
+/* pace.c: before the first step, collective: the weights of ranks, if they are to be measured and no save had them. */
+lt_status lt_pace_measure(lt_run *r, lt_error *e);
+bool lt_pace_save(const lt_run *r, lt_tree *kept); /* add them to what a save keeps; false: no memory */
+lt_status lt_pace_resume(lt_run *r, const lt_tree *kept, lt_error *e);
 /* access.c: what the program has set is so again; *lr too, if it is held. */
 lt_status lt_run_hold(lt_run *r, double *lr, lt_error *e);
 /* steer.c: what policies do between the steps of a run. */

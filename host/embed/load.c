@@ -166,6 +166,8 @@ lt_status lt_run_load(const lt_run_from *from, lt_run **out, lt_error *e) {
 
 lt_status lt_run_start(lt_run *r, lt_error *e) {
   const lt_recipe_settings *s = r->s;
+  lt_status st = lt_recipe_weigh_alike(r->recipe, lt_mesh_sp(&lt_programs_at(r->programs, 0)->plan.mesh), e);
+  if (st != LT_OK) return st;
   lt_length *length = calloc((size_t)s->n_length + 1, sizeof *length);
   if (!length) return lt_fail_memory(e, sizeof *length, "a run");
   for (int32_t i = 0; i < s->n_length; i++) length[i] = (lt_length){s->length[i].step, s->length[i].length};
@@ -183,7 +185,7 @@ lt_status lt_run_start(lt_run *r, lt_error *e) {
                                 .bad_steps = (int32_t)s->bad_steps,
                                 .log = r->watch.log,
                                 .world = r->world};
-  lt_status st = lt_trainer_create(&o, r->programs, r->eval, &r->trainer, e);
+  st = lt_trainer_create(&o, r->programs, r->eval, &r->trainer, e);
   r->programs = NULL; /* the trainer's, whatever it came to */
   r->eval = NULL;
   free(length);

@@ -14,7 +14,9 @@ lt_structure lt_recipe_structure(const lt_recipe_settings *s, int64_t length) {
 }
 
 static lt_status check_weights(const lt_recipe_settings *s, int32_t ranks, lt_error *e) {
-  if (s->partition.kind != LT_PARTITION_WEIGHTED || ranks == 1 || s->partition.n_weight == ranks) return LT_OK;
+  if (s->partition.kind != LT_PARTITION_WEIGHTED || s->partition.measured || ranks == 1 ||
+      s->partition.n_weight == ranks)
+    return LT_OK;
   lt_fail(e, LT_RECIPE, "a weighted partition needs a weight for every rank of sp");
   lt_error_key(e, "layout.weights");
   lt_error_expected(e, "%d numbers", (int)ranks);

@@ -314,6 +314,7 @@ lt_status lt_steer_resume(lt_run *r, const char *saves, lt_error *e) {
   lt_tree *policy = NULL;
   lt_status st = lt_trainer_resume(r->trainer, saves, &policy, e);
   if (st == LT_OK && policy) st = restore(r, policy, e);
+  if (st == LT_OK && policy) st = lt_pace_resume(r, policy, e);
   lt_tree_free(policy);
   return st;
 }

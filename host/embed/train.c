@@ -101,7 +101,8 @@ lt_status lt_run_advance(lt_run *r, lt_run_stats *out, lt_error *why, lt_error *
   double lr = 0;
   int64_t number = lt_trainer_next(r->trainer);
   *out = (lt_run_stats){.size = sizeof *out, .version = LT_STRUCT_VERSION, .step = number, .eval_loss = NAN};
-  lt_status st = is_due(number, r->s->eval_every) ? evaluate(r, out, e) : LT_OK;
+  lt_status st = lt_pace_measure(r, e);
+  if (st == LT_OK && is_due(number, r->s->eval_every)) st = evaluate(r, out, e);
   if (st == LT_OK) st = lt_steer_before(r, out, &lr, why, e);
   if (st != LT_OK || why->code) return st;
   st = lt_run_hold(r, &lr, e);
@@ -122,7 +123,7 @@ lt_status lt_run_keep(lt_run *r, const char *saves, lt_error *e) {
   int64_t next = lt_trainer_next(r->trainer);
   lt_status st = r->metrics ? lt_metrics_sync(r->metrics, e) : LT_OK;
   lt_tree *policy = lt_steer_save(r);
-  if (st == LT_OK && !policy) st = lt_fail_memory(e, 64, "the state of policies");
+  if (st == LT_OK && (!policy || !lt_pace_save(r, policy))) st = lt_fail_memory(e, 64, "the state of policies");
   if (st == LT_OK) st = lt_trainer_save(r->trainer, saves ? saves : r->folder.saves, policy, e);
   lt_tree_free(policy);
   if (st == LT_OK && !saves && r->folder.saves) st = lt_save_prune(r->folder.saves, r->s->save_keep, e);

@@ -4,7 +4,7 @@
 **   optimizer.safetensors  moments
 **   state.json             {"step": number of the next step, "cursor": …, "updates": …, "bad": …,
 **                           "seed": 16 hexadecimal digits, "plan": …, "data": hashes, told apart but not needed, "controls": {name: value},
-**                           "policy": what policies keep} */
+**                           "policy": what policies keep, and weights of ranks that were measured} */
 #include "run/trainer_inside.h"
 
 #include "core/hash.h"

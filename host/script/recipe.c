@@ -134,6 +134,11 @@ static void read_partition(lua_State *L, lt_recipe *r) {
   if (!lt_lua_read_partition(L, &r->partition, &s->partition)) luaL_error(L, "layout.partition");
   s->max_share = lt_lua_share(get_number(L, "layout.max_share", 0));
   push_setting(L, "layout.weights");
+  if (lua_type(L, -1) == LUA_TSTRING) { /* "measured" */
+    s->partition.measured = true;
+    lua_pop(L, 1);
+    return;
+  }
   const int n = lua_istable(L, -1) ? (int)lua_objlen(L, -1) : 0;
   r->weights = calloc((size_t)n + 1, sizeof *r->weights);
   if (!r->weights) luaL_error(L, "out of memory");
@@ -279,6 +284,20 @@ failed:
   if (e && !e->where[0]) lt_error_where(e, "%s", from->path); /* a tail call has no line */
   lt_recipe_free(r);
   return st;
+}
+
+lt_status lt_recipe_weigh_alike(lt_recipe *r, int32_t ranks, lt_error *e) {
+  if (!r->settings.partition.measured) return LT_OK;
+  r->weights = calloc((size_t)ranks, sizeof *r->weights);
+  if (!r->weights) return lt_fail_memory(e, (size_t)ranks * sizeof *r->weights, "the weights of ranks");
+  for (int32_t i = 0; i < ranks; i++) r->weights[i] = 1;
+  r->settings.partition.weight = r->weights;
+  r->settings.partition.n_weight = ranks;
+  return LT_OK;
+}
+
+void lt_recipe_weigh(lt_recipe *r, const int32_t *weight) {
+  memcpy(r->weights, weight, (size_t)r->settings.partition.n_weight * sizeof *weight);
 }
 
 void lt_recipe_free(lt_recipe *r) {

@@ -64,6 +64,10 @@ typedef struct lt_recipe_settings { /* strings and arrays are the recipe's */
 lt_status lt_recipe_load(const lt_recipe_source *from, lt_recipe **out, lt_error *e);
 void lt_recipe_free(lt_recipe *r);
 const lt_recipe_settings *lt_recipe_get(const lt_recipe *r);
+/* partition.weight, where it is to be measured: alike for so many ranks of sp, and then as it was: [partition.n_weight].
+** It stays where it is: what deals by it does so from its next step on. */
+lt_status lt_recipe_weigh_alike(lt_recipe *r, int32_t ranks, lt_error *e);
+void lt_recipe_weigh(lt_recipe *r, const int32_t *weight);
 /* Every effective setting, "key = value" a line, for the folder of the run and for ranks to compare. */
 lt_status lt_recipe_print(const lt_recipe *r, lt_text *out, lt_error *e);
 /* The same for people: a table with where each comes from; `all`, or those that are not defaults. */

@@ -143,8 +143,11 @@ local layout = {
       { type = "function" } },
     doc = "How the blocks of a sequence are dealt over sp: \"balanced\": equal work, few keys moved; \"weighted\": " ..
       "work by layout.weights; or function(sequence) that returns the rank of every block, from 0." },
-  { "weights", type = "list", of = { type = "integer", min = 1, max = 65536 }, default = {},
-    doc = "How fast each rank of sp is beside the others, for \"weighted\"." },
+  { "weights", type = "any", default = {}, of = {
+      { type = "list", of = { type = "integer", min = 1, max = 65536 } },
+      { type = "string", choices = { "measured" } } },
+    doc = "How fast each rank of sp is beside the others, for \"weighted\"; \"measured\": timed before the first " ..
+      "step, then kept in saves." },
   { "max_share", type = "number", min = 1, max = 1024, default = 1.05,
     doc = "Most that a rank of sp holds of a sequence, as a multiple of a fair share, in whole blocks; memory is " ..
       "planned by it." },
