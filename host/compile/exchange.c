@@ -142,17 +142,24 @@ static int32_t exchange_of(exchanger *x, const lt_node *n, lt_axis_mask axes) {
 
 /* ---- Positions, documents and spans of what comes ---- */
 
+static bool is_made_by(const lt_graph *g, lt_value v, const lt_op *op) {
+  return g->value.at[v].node != LT_NONE && g->node.at[g->value.at[v].node].op == op;
+}
+
+/* What a value was before it was gathered, or a part of it taken. */
+static lt_value source_of(const lt_graph *g, lt_value v) {
+  while (is_made_by(g, v, &lt_op_all_gather) || is_made_by(g, v, &lt_op_shard_of))
+    v = g->node.at[g->value.at[v].node].in[0];
+  return v;
+}
+
 static void emit_like(lt_graph *g, lt_value of, int32_t rows, lt_phase phase, int n_in, const lt_value *in,
                       lt_value *out) {
-  lt_node n = g->node.at[g->value.at[of].node];
+  lt_node n = g->node.at[g->value.at[source_of(g, of)].node];
   lt_value_info like = g->value.at[of];
   n.phase = phase;
   *out = push_value(g, &like, rows);
   if (*out != LT_NONE) emit(g, n.op, &n, n_in, in, n.attr, *out, 1);
-}
-
-static bool is_made_by(const lt_graph *g, lt_value v, const lt_op *op) {
-  return g->value.at[v].node != LT_NONE && g->node.at[g->value.at[v].node].op == op;
 }
 
 /* The positions, documents and spans that stand in for those in `of`, of the rows that come at a hop. */
@@ -166,7 +173,7 @@ static bool see_rows(exchanger *x, int32_t exchange, int32_t hop, const lt_node 
     memcpy(made, r->made, sizeof r->made);
     return true;
   }
-  if (!is_made_by(g, of[0], &lt_op_feed) || !is_made_by(g, of[1], &lt_op_feed) ||
+  if (!is_made_by(g, source_of(g, of[0]), &lt_op_feed) || !is_made_by(g, source_of(g, of[1]), &lt_op_feed) ||
       (of[2] != LT_NONE && !is_made_by(g, of[2], &lt_op_attention_spans))) {
     lt_graph_fail(g, "positions and documents that are computed cannot be exchanged");
     lt_error_hint(&g->error, "use the feeds \"position\" and \"document\", or layout.exchange = \"all_gather\"");
@@ -221,8 +228,7 @@ static lt_value emit_hop(exchanger *x, const hops *w, int32_t hop, bool back, lt
   n.chain = back ? 0 : w->chain;
   n.hop = hop;
   lt_value y = push_value(g, &like, rows_of(g, w->exchange, hop, back));
-  if (y != LT_NONE)
-    emit(g, &lt_op_hop, &n, 2, in, numbers(g, &lt_op_hop, w->exchange, hop, back), y, 1);
+  if (y != LT_NONE) emit(g, &lt_op_hop, &n, 2, in, numbers(g, &lt_op_hop, w->exchange, hop, back), y, 1);
   return y;
 }
 

@@ -190,6 +190,7 @@ static void test_exchanges(void) {
       {"ulysses", LT_DP_O, T, T, false},
       {"ulysses", LT_TP, WHOLE, WHOLE, false},
       {"two_level_ulysses", LT_SP_I, WHOLE, WHOLE, true},
+      {"two_level_ulysses", LT_SP_O, T, T, false},
   };
   problem p = {7, 6, 3, 2, 0, 4, true, false};
   fixture f;

@@ -130,6 +130,7 @@ lt_exchange lt_exchange_find(const char *text) {
 lt_exchange lt_attention_exchange(const lt_node *n, int attr) { return lt_exchange_find(lt_attr_text(n, attr)); }
 
 bool lt_exchange_hops(lt_exchange x, lt_axis axis) {
+  if (axis == LT_SP_O && x == LT_EXCHANGE_TWO_LEVEL_ULYSSES) return true;
   return (LT_MASK(axis) & LT_MASK_SP) &&
          (x == LT_EXCHANGE_RING || x == LT_EXCHANGE_DIRECT || x == LT_EXCHANGE_TWO_LEVEL);
 }
