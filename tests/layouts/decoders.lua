@@ -70,8 +70,8 @@ local function update(shard)
   return lt.check(lt.optim.adamw { lr = 0.01, eps = 1e-4, clip = 0.5, shard = shard }, "optim")
 end
 
--- Three steps on a layout: { mesh, ranks, order, place, shard, units, checkpoint, block, partition, max_share, exchange,
--- inner, dtype }.
+-- Three steps on a layout: { mesh, ranks, order, place, shard, units, checkpoint, block, partition, max_share,
+-- exchange, inner, max_depth, depth, dtype }.
 -- → { loss, norm (by step), gradient (of step 1, by name), after (by name) }, memory, traffic
 function decoders.run(m, layout)
   local optim = update(layout.shard)
@@ -79,6 +79,7 @@ function decoders.run(m, layout)
     dtype = layout.dtype or "f64", ranks = layout.ranks, mesh = layout.mesh, order = layout.order, place = layout.place,
     shard = layout.shard, units = layout.units, checkpoint = layout.checkpoint, block = layout.block or 1, seed = 5,
     partition = layout.partition, max_share = layout.max_share, exchange = layout.exchange, inner = layout.inner,
+    max_depth = layout.max_depth, depth = layout.depth,
     tokens = most "tokens", sequences = most "sequences", length = most "longest",
     build = function(ctx)
       lt.nn.build(ctx, m)
@@ -209,7 +210,9 @@ function decoders.text(layout)
     local x = layout.exchange
     parts[#parts + 1] = type(x) == "table" and table.concat(x, " ") or x
   end
-  if layout.inner then parts[#parts + 1] = "inner " .. layout.inner end
+  for _, key in ipairs { "inner", "max_depth" } do
+    if layout[key] then parts[#parts + 1] = key .. " " .. layout[key] end
+  end
   if layout.partition then parts[#parts + 1] = tostring(layout.partition) end
   return table.concat(parts, ", ")
 end
