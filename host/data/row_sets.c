@@ -29,7 +29,7 @@ struct lt_row_sets {
   LT_VEC(sight) spare;                /* for sorting them */
   int64_t *held_first, *sights_first; /* [members + 1] */
   run_list runs, made, more;          /* of all sets; of the one being made */
-  LT_VEC(row_set) sets;               /* [units * hops * members] */
+  LT_VEC(row_set) sets;               /* [units * hops * members], of what comes; then as many of what goes back */
 };
 
 /* ---- Lists of runs ---- */
@@ -185,28 +185,38 @@ static bool see(const lt_row_sets *s, int32_t owner, int32_t member, run_list *o
   return true;
 }
 
-static row_set *set_of(const lt_row_sets *s, int32_t unit, int32_t hop, int32_t member) {
-  return &s->sets.at[((int64_t)unit * lt_route_hops(&s->route) + hop - 1) * s->route.members + member];
+static row_set *set_of(const lt_row_sets *s, int32_t unit, int32_t hop, int32_t member, bool back) {
+  const int64_t at = ((int64_t)unit * lt_route_hops(&s->route) + hop - 1) * s->route.members + member;
+  return &s->sets.at[at + (back ? s->sets.n / 2 : 0)];
 }
 
-/* The set of a hop at a member; those of all hops that hand on from it are there. */
-static bool make_set(lt_row_sets *s, int32_t unit, int32_t hop, int32_t member) {
-  if (!see(s, lt_hop_owner(&s->route, hop, member), member, &s->made)) return false;
-  for (int32_t c = s->child[hop]; c; c = s->next[c]) {
-    const row_set *further = set_of(s, unit, c, lt_hop_to(&s->route, c, member));
-    if (further->n == 0) continue;
-    if (!unite(s->made.at, s->made.n, s->runs.at + further->first, further->n, &s->more)) return false;
-    const run_list swap = s->made;
-    s->made = s->more;
-    s->more = swap;
-  }
-  row_set *set = set_of(s, unit, hop, member);
+/* The rows at hand become a set. */
+static bool keep_set(lt_row_sets *s, row_set *set) {
   *set = (row_set){.first = s->runs.n, .n = s->made.n};
   if (set->n == 0) return true;
   if (!lt_vec_grow((void **)&s->runs.at, &s->runs.n, &s->runs.cap, set->n, sizeof *s->runs.at)) return false;
   for (int64_t i = 0; i < set->n; i++) set->rows += s->made.at[i].count;
   memcpy(s->runs.at + s->runs.n, s->made.at, (size_t)set->n * sizeof *s->runs.at);
   s->runs.n += set->n;
+  return true;
+}
+
+/* The sets of a hop at a member; those of all hops that hand on from it are there. */
+static bool make_sets(lt_row_sets *s, int32_t unit, int32_t hop, int32_t member) {
+  row_set *set = set_of(s, unit, hop, member, false), *back = set_of(s, unit, hop, member, true);
+  if (!see(s, lt_hop_owner(&s->route, hop, member), member, &s->made)) return false;
+  const bool sums = s->route.kind == LT_ROUTE_TWO_LEVEL, apart = s->child[hop] && !sums;
+  if (apart && !keep_set(s, back)) return false;
+  for (int32_t c = s->child[hop]; c; c = s->next[c]) {
+    const row_set *further = set_of(s, unit, c, lt_hop_to(&s->route, c, member), false);
+    if (further->n == 0) continue;
+    if (!unite(s->made.at, s->made.n, s->runs.at + further->first, further->n, &s->more)) return false;
+    const run_list swap = s->made;
+    s->made = s->more;
+    s->more = swap;
+  }
+  if (!keep_set(s, set)) return false;
+  if (!apart) *back = *set;
   return true;
 }
 
@@ -218,14 +228,14 @@ lt_status lt_row_sets_update(lt_row_sets *s, const lt_step_table *t, const lt_de
     lt_error_got(e, "%d members", (int)members);
     return LT_USAGE;
   }
-  const int64_t sets = (int64_t)d->units * hops * members;
+  const int64_t sets = 2 * (int64_t)d->units * hops * members;
   s->runs.n = s->sets.n = 0;
   bool ok = lt_vec_grow((void **)&s->sets.at, &s->sets.n, &s->sets.cap, sets, sizeof *s->sets.at);
   if (ok) s->sets.n = sets;
   for (int32_t unit = 0; ok && unit < d->units; unit++) {
     ok = read_unit(s, t, d, dp, unit);
     for (int32_t hop = hops; ok && hop > 0; hop--)
-      for (int32_t m = 0; ok && m < members; m++) ok = make_set(s, unit, hop, m);
+      for (int32_t m = 0; ok && m < members; m++) ok = make_sets(s, unit, hop, m);
   }
   return ok ? LT_OK : lt_fail_memory(e, (size_t)s->runs.n * 2 * sizeof *s->runs.at, "the rows of an exchange");
 }
@@ -279,11 +289,21 @@ void lt_row_sets_free(lt_row_sets *s) {
 }
 
 int64_t lt_row_sets_rows(const lt_row_sets *s, int32_t unit, int32_t hop, int32_t member) {
-  return set_of(s, unit, hop, member)->rows;
+  return set_of(s, unit, hop, member, false)->rows;
 }
 
 const lt_row_run *lt_row_sets_runs(const lt_row_sets *s, int32_t unit, int32_t hop, int32_t member, int64_t *n) {
-  const row_set *set = set_of(s, unit, hop, member);
+  const row_set *set = set_of(s, unit, hop, member, false);
+  *n = set->n;
+  return s->runs.at + set->first;
+}
+
+int64_t lt_row_sets_rows_back(const lt_row_sets *s, int32_t unit, int32_t hop, int32_t member) {
+  return set_of(s, unit, hop, member, true)->rows;
+}
+
+const lt_row_run *lt_row_sets_runs_back(const lt_row_sets *s, int32_t unit, int32_t hop, int32_t member, int64_t *n) {
+  const row_set *set = set_of(s, unit, hop, member, true);
   *n = set->n;
   return s->runs.at + set->first;
 }

@@ -26,4 +26,9 @@ int64_t lt_row_sets_rows(const lt_row_sets *s, int32_t unit, int32_t hop, int32_
 /* The same, as runs that ascend in row; *n of them. */
 const lt_row_run *lt_row_sets_runs(const lt_row_sets *s, int32_t unit, int32_t hop, int32_t member, int64_t *n);
 
+/* Of these the rows whose sums go back from the member (lt_hop_back): those its own queries see; with two levels all, as
+** it has summed what others saw. */
+int64_t lt_row_sets_rows_back(const lt_row_sets *s, int32_t unit, int32_t hop, int32_t member);
+const lt_row_run *lt_row_sets_runs_back(const lt_row_sets *s, int32_t unit, int32_t hop, int32_t member, int64_t *n);
+
 #endif

@@ -11,7 +11,7 @@
 
 static lt_transfer_kind kind_of(const lt_node *n) {
   if (n->op == &lt_op_all_reduce) return LT_ALL_REDUCE;
-  if (n->op == &lt_op_hop) return LT_ALL_TO_ALL;
+  if (n->op == &lt_op_hop) return LT_SHIFT;
   if (n->op == &lt_op_reduce_scatter || n->op == &lt_op_flat_scatter) return LT_REDUCE_SCATTER;
   return n->op == &lt_op_all_to_all ? LT_ALL_TO_ALL : LT_ALL_GATHER;
 }

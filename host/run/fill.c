@@ -19,7 +19,8 @@ static int64_t set_rows(void *context, int32_t exchange, int32_t hop, bool back,
   const lt_executor *x = context;
   const lt_route *r = &x->s->graph->hops.at[exchange].route;
   if (unit < 0 || unit >= x->in.deal->units || dp != lt_coords_dp(x->s->mesh, &x->s->coords)) return 0;
-  return lt_row_sets_rows(x->rows[exchange], unit, hop, back ? lt_hop_back_from(r, hop, member) : member);
+  if (back) return lt_row_sets_rows_back(x->rows[exchange], unit, hop, lt_hop_back_from(r, hop, member));
+  return lt_row_sets_rows(x->rows[exchange], unit, hop, member);
 }
 
 static lt_status find_rows(lt_executor *x, lt_error *e) {

@@ -11,9 +11,11 @@
 typedef struct side { /* one member's rows at a hop; hop 0: all of its own */
   const lt_row_sets *sets;
   int32_t unit, hop, member;
+  bool back; /* only those whose sums go back */
 } side;
 
 static const lt_row_run *runs_of(const side *s, int64_t *n) {
+  if (s->back) return lt_row_sets_runs_back(s->sets, s->unit, s->hop, s->member, n);
   return lt_row_sets_runs(s->sets, s->unit, s->hop, s->member, n);
 }
 
@@ -78,18 +80,16 @@ void lt_start_hop(lt_executor *x, lt_flight *f, lt_transfer *t) {
   const lt_route *r = &x->s->graph->hops.at[exchange].route;
   const bool back = lt_attr_int(n, LT_HOP_BACK);
   const int32_t to = back ? lt_hop_back(r, hop, self) : lt_hop_to(r, hop, self);
-  const int32_t from = back ? lt_hop_back_from(r, hop, self) : lt_hop_from(r, hop, self);
-  memset(f->parts[0], 0, (size_t)t->group->n * sizeof *f->parts[0]);
-  memset(f->parts[1], 0, (size_t)t->group->n * sizeof *f->parts[1]);
-  f->parts[0][to] = x->size[x->s->count.at[it->counts + to]];
-  f->parts[1][from] = x->size[x->s->count.at[it->counts + self]];
-  t->kind = LT_ALL_TO_ALL;
-  t->send_counts = f->parts[0];
-  t->counts = f->parts[1];
+  t->kind = LT_SHIFT;
+  t->root = to;
+  t->from = back ? lt_hop_back_from(r, hop, self) : lt_hop_from(r, hop, self);
+  t->count = x->size[x->s->count.at[it->counts + to]];
+  t->recv_count = x->size[x->s->count.at[it->counts + self]];
   t->recv = out->data;
-  if (back || f->parts[0][to] == lt_operand_count(in)) return; /* all of it */
-  const side wanted = {x->rows[exchange], it->unit, hop, to},
-             held = {x->rows[exchange], it->unit, lt_hop_parent(r, hop), self};
+  if (t->count == lt_operand_count(in)) return; /* all of it */
+  const lt_row_sets *sets = x->rows[exchange];
+  const side held = {sets, it->unit, back ? hop : lt_hop_parent(r, hop), self, false};
+  const side wanted = {sets, it->unit, hop, back ? self : to, back};
   packing p = {.to = (char *)x->arena.base + x->s->buffer.at[it->work].offset,
                .from = in->data,
                .row = (size_t)in->dim[1] * lt_dtype_bytes(in->dtype)};
@@ -120,8 +120,8 @@ void lt_load_rows(lt_executor *x, int32_t item) {
   const lt_hop_rows *r = &g->rows.at[g->value.at[lt_item_node(x, item)->out].rows - 1];
   const lt_operand *o = &x->operand[it->operand];
   const lt_tensor *t = x->in.feed[x->run[item].bound].tensor;
-  const side mine = {x->rows[r->exchange], it->unit, r->hop, member_of(x, r->exchange)};
-  const side all = {x->rows[r->exchange], it->unit, 0, 0};
+  const side mine = {x->rows[r->exchange], it->unit, r->hop, member_of(x, r->exchange), false};
+  const side all = {x->rows[r->exchange], it->unit, 0, 0, false};
   loading m = {.rank = o->rank};
   m.local.dtype = o->dtype, m.local.data = o->data;
   m.host.dtype = t->dtype, m.host.data = t->data;
@@ -143,8 +143,8 @@ void lt_load_row_index(lt_executor *x, int32_t item) {
   const int32_t exchange = exchange_of(x, item), hop = (int32_t)lt_attr_int(n, LT_HOP_HOP);
   const lt_route *r = &x->s->graph->hops.at[exchange].route;
   const int32_t self = member_of(x, exchange);
-  const side theirs = {x->rows[exchange], it->unit, hop, lt_hop_back_from(r, hop, self)};
-  const side mine = {x->rows[exchange], it->unit, lt_hop_home(r, hop), self};
+  const side theirs = {x->rows[exchange], it->unit, hop, lt_hop_back_from(r, hop, self), true};
+  const side mine = {x->rows[exchange], it->unit, lt_hop_home(r, hop), self, false};
   int32_t *to = x->operand[it->operand].data;
   walk(&theirs, &mine, count_up, &to);
 }
