@@ -225,7 +225,7 @@ static lt_value emit_hop(exchanger *x, const hops *w, int32_t hop, bool back, lt
   lt_node n = *w->n;
   n.axes = g->hops.at[w->exchange].axes;
   n.narrow = false;
-  n.chain = back ? 0 : w->chain;
+  n.chain = back || lt_hop_is_far(&w->route, hop) ? 0 : w->chain;
   n.hop = hop;
   lt_value y = push_value(g, &like, rows_of(g, w->exchange, hop, back));
   if (y != LT_NONE) emit(g, &lt_op_hop, &n, 2, in, numbers(g, &lt_op_hop, w->exchange, hop, back), y, 1);

@@ -3,6 +3,7 @@
 ** Units: each runs forward and backward at once; where values are carried, all run forward, then all backward, last first. */
 #include "compile/compile.h"
 #include "core/arena.h"
+#include "graph/ops/hop.h"
 #include "graph/ops/table.h"
 
 #include <stdlib.h>
@@ -185,6 +186,19 @@ static bool reduces_in_place(const lt_graph *g, const lt_node *n) {
   return state != LT_NONE && g->state.at[state].held == n->out;
 }
 
+/* Hops overtake what the place pass inserted, near ones those between inner groups. What comes back from near is nobody's
+** next key, and waits with the rest: the hops of a step's depth never wait for it. */
+static lt_lane lane_of(const lt_graph *g, const lt_node *n) {
+  if (n->op != &lt_op_hop) return LT_LANE_COMM;
+  bool far = lt_hop_is_far(&g->hops.at[lt_attr_int(n, LT_HOP_EXCHANGE)].route, (int32_t)lt_attr_int(n, LT_HOP_HOP));
+  return far ? LT_LANE_FAR : lt_attr_int(n, LT_HOP_BACK) ? LT_LANE_COMM : LT_LANE_HOP;
+}
+
+/* One for the hops of an attention, each time they run. */
+static int32_t chain_of(const lowering *l, const lt_node *n, int32_t unit) {
+  return ((n->chain - 1) * 2 + (n->recompute_of != LT_NONE)) * l->s->units + unit;
+}
+
 static void add_item(lowering *l, lt_item_kind kind, int32_t node, int32_t unit, bool first_unit) {
   lt_schedule *s = l->s;
   const lt_node *n = &l->g->node.at[node];
@@ -214,8 +228,9 @@ static void add_item(lowering *l, lt_item_kind kind, int32_t node, int32_t unit,
   }
   if (l->failed) return;
   if (n->axes) it.group = find_group(l, n->axes);
+  if (n->chain) it.chain = chain_of(l, n, unit), it.place = n->hop;
   if (kind == LT_ITEM_COLLECTIVE) {
-    it.lane = LT_LANE_COMM;
+    it.lane = lane_of(l->g, n);
     lower_parts(l, n, &it, once ? LT_UNIT_ALL : unit);
   }
   if (kind == LT_ITEM_KERNEL) {

@@ -55,13 +55,20 @@ static int by_ready(const void *a, const void *b) {
   return x->item < y->item ? -1 : x->item > y->item;
 }
 
+/* Key and value hops start where the exchange pass put them, after the kernel before: earlier ones would hold their slots
+** for longer, and while one may start at any time no memory that others are done with is free. */
+static bool keeps_place(const lt_item *it) { return it->lane == LT_LANE_HOP || it->lane == LT_LANE_FAR; }
+
 /* When every item may start, as the position of the last compute item before it. */
 static void find_ready(const lt_schedule *s, touch *t, int32_t *ready) {
+  int32_t compute = -1;
   memset(t, 0xff, sizeof *t * (size_t)s->buffer.n);
   for (int32_t i = 0; i < s->item.n; i++) {
+    const lt_item *it = &s->item.at[i];
     int32_t want[LT_LANES];
     collect(s, t, i, want);
-    ready[i] = s->item.at[i].lane == LT_LANE_COMPUTE ? i : -1;
+    if (it->lane == LT_LANE_COMPUTE) compute = i;
+    ready[i] = it->lane == LT_LANE_COMPUTE || keeps_place(it) ? compute : -1;
     for (int m = 0; m < LT_LANES; m++)
       if (want[m] >= 0 && ready[want[m]] > ready[i]) ready[i] = ready[want[m]];
   }
@@ -286,6 +293,7 @@ lt_status lt_pass_order(lt_schedule *s, lt_error *e) {
     lt_item *it = &s->item.at[i];
     int32_t want[LT_LANES], *clock = s->clock + (int64_t)i * LT_LANES;
     collect(s, t, i, want);
+    if (keeps_place(it)) need(s, want, lane[LT_LANE_COMPUTE].newest);
     lifetimes(s, i);
     begin_clock(s, &lane[it->lane], it->lane, clock);
     it->wait = (int32_t)s->wait.n;
