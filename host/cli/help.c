@@ -65,9 +65,9 @@ static const char *const pages[CLI_COMMANDS] = {
     [CLI_STAGE] =
         "usage: ltrain-lua --stage NAME [--json] [--ranks N] [--rank R] RECIPE.lua [name=value ...]\n"
         "\n"
-        "What is there after a pass of the compiler: build, differentiate, place, exchange, checkpoint (the graph), "
-        "lower,\n"
-        "order, memory, transfers (the schedule of a rank), verify (all ranks'). --json: host/README.md has the\n"
+        "What is there after a pass of the compiler: build, differentiate, place, exchange, checkpoint (the graph),\n"
+        "lower, order, memory, transfers (the schedule of a rank), verify (all ranks'). --json: host/README.md has "
+        "the\n"
         "table of its fields.\n"
         "\n"
         "examples:\n"

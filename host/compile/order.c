@@ -2,6 +2,7 @@
 ** An item waits for the last item of every lane it depends on, unless its place in its own lane or an earlier wait
 ** already implies it: vector clocks (Fidge 1988; Mattern 1989) tell. Buckets as in Li et al. 2020 (PyTorch DDP). */
 #include "compile/compile.h"
+#include "graph/ops/table.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -57,7 +58,9 @@ static int by_ready(const void *a, const void *b) {
 
 /* Key and value hops start where the exchange pass put them, after the kernel before: earlier ones would hold their slots
 ** for longer, and while one may start at any time no memory that others are done with is free. */
-static bool keeps_place(const lt_item *it) { return it->lane == LT_LANE_HOP || it->lane == LT_LANE_FAR; }
+static bool keeps_place(const lt_schedule *s, const lt_item *it) {
+  return it->lane > LT_LANE_COMM && it->node != LT_NONE && s->graph->node.at[it->node].op == &lt_op_hop;
+}
 
 /* When every item may start, as the position of the last compute item before it. */
 static void find_ready(const lt_schedule *s, touch *t, int32_t *ready) {
@@ -68,7 +71,7 @@ static void find_ready(const lt_schedule *s, touch *t, int32_t *ready) {
     int32_t want[LT_LANES];
     collect(s, t, i, want);
     if (it->lane == LT_LANE_COMPUTE) compute = i;
-    ready[i] = it->lane == LT_LANE_COMPUTE || keeps_place(it) ? compute : -1;
+    ready[i] = it->lane == LT_LANE_COMPUTE || keeps_place(s, it) ? compute : -1;
     for (int m = 0; m < LT_LANES; m++)
       if (want[m] >= 0 && ready[want[m]] > ready[i]) ready[i] = ready[want[m]];
   }
@@ -293,7 +296,7 @@ lt_status lt_pass_order(lt_schedule *s, lt_error *e) {
     lt_item *it = &s->item.at[i];
     int32_t want[LT_LANES], *clock = s->clock + (int64_t)i * LT_LANES;
     collect(s, t, i, want);
-    if (keeps_place(it)) need(s, want, lane[LT_LANE_COMPUTE].newest);
+    if (keeps_place(s, it)) need(s, want, lane[LT_LANE_COMPUTE].newest);
     lifetimes(s, i);
     begin_clock(s, &lane[it->lane], it->lane, clock);
     it->wait = (int32_t)s->wait.n;
