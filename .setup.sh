@@ -5,6 +5,7 @@
 lt_packages_build="cmake ninja-build make gcc libc6-dev pkg-config libluajit-5.1-dev libjansson-dev libopenblas-openmp-dev
   libedit-dev"
 lt_packages_test="lua-busted libopenmpi-dev openmpi-bin"
+lt_packages_threads="clang libomp-dev"
 
 lt_say() { printf '== %s\n' "$*"; }
 lt_die() { printf '%s: %s\n' "$0" "$*" >&2; exit 1; }

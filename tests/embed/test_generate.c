@@ -15,8 +15,8 @@ static int32_t text[TEXT];
 static const char *const models[] = {
     "heads = 4, kv_heads = 2",
     "heads = 3, kv_heads = 1, width = 24, tied = true, attention = { block = 8, window = 7 }",
-    "heads = 2, norm = 'layernorm', ffn = lt.nn.gelu { hidden = 20 }, attention = { window = { 5, false, 40 }, block = "
-    "16, rope = { scaling = 'yarn', factor = 4, original_length = 32 } }",
+    ("heads = 2, norm = 'layernorm', ffn = lt.nn.gelu { hidden = 20 }, attention = { window = { 5, false, 40 }, "
+     "block = 16, rope = { scaling = 'yarn', factor = 4, original_length = 32 } }"),
     "heads = 4, attention = { rope = false }, ffn = function(x, ctx) return op.relu(ctx:linear('a', x, x.width)) end",
 };
 #define MODELS ((int)(sizeof models / sizeof *models))

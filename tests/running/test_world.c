@@ -268,7 +268,8 @@ static void run_words(rank *r) {
 /* ---- Jobs ---- */
 
 static int run_rank(const char *how) {
-  rank r = {NULL};
+  rank r;
+  memset(&r, 0, sizeof r);
   const char *number = getenv("OMPI_COMM_WORLD_RANK");
   const lt_comm_mpi_options o = {.machine = strcmp(how, "apart") || !number ? 0 : atoi(number) / 2};
   if (!CHECK(net_ok(lt_comm_mpi(&o, &r.comm, &r.e), &r.e))) return check_done();
