@@ -60,11 +60,8 @@ end
 describe("A step that is not finite", function()
   local folder, file
   setup(function()
-    folder = command.scratch()
-    file = folder .. "/recipe.lua"
-    command.write(file, recipe)
+    folder, file = command.prepare(recipe)
     command.write(folder .. "/odd.txt", ("x = Z\n"):rep(4))
-    command.write_text(folder)
   end)
   teardown(function() command.remove(folder) end)
 

@@ -17,17 +17,10 @@ return {
 describe("ltrain-lua in bf16", function()
   local folder, file
   local function run(arguments) return command.run(folder, arguments) end
-  local function train(name, more)
-    local status, said = run(string.format("%s --run %s/%s %s", file, folder, name, more or ""))
-    assert.equal(0, status, said)
-    return command.metrics(folder .. "/" .. name)
-  end
+  local function train(name, more) return command.train(folder, name, more) end
 
   setup(function()
-    folder = command.scratch()
-    file = folder .. "/recipe.lua"
-    command.write(file, recipe)
-    command.write_text(folder)
+    folder, file = command.prepare(recipe)
   end)
   teardown(function() command.remove(folder) end)
 

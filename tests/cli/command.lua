@@ -1,6 +1,7 @@
 -- command.lua: running ltrain-lua from a spec: in a scratch folder, with text to learn from, killed when asked.
 -- The command is the very program that runs the spec.
 local ffi = require "ffi"
+local assert = require "luassert"
 ffi.cdef [[
 long readlink(const char *path, char *to, size_t n);
 char *mkdtemp(char *template);
@@ -58,6 +59,14 @@ function command.write_text(folder)
   end
 end
 
+-- Such a folder with a recipe, recipe.lua, and text for it → the folder, the recipe's path.
+function command.prepare(recipe)
+  local folder = command.scratch()
+  command.write(folder .. "/recipe.lua", recipe)
+  command.write_text(folder)
+  return folder, folder .. "/recipe.lua"
+end
+
 -- Run with the arguments (a string for the shell) → exit status, what was printed (both streams).
 -- seconds: kill it after so long, with SIGKILL or `signal`; the status is 128 + 9 then, unless it ended before.
 function command.run(folder, arguments, seconds, signal)
@@ -99,6 +108,15 @@ function command.metrics(run)
     lines[#lines + 1] = (line:gsub('"tokens_per_s":[^,}]*,?', ""):gsub(',"seconds":[^,}]*,"waited":[^,}]*', ""))
   end
   return lines, records
+end
+
+-- Train the recipe of a prepared folder in the folder's `name`, to a good end → the same, and what was said.
+function command.train(folder, name, more)
+  local status, said = command.run(folder, string.format("%s/recipe.lua --run %s/%s %s", folder, folder, name,
+    more or ""))
+  assert.equal(0, status, said)
+  local lines, records = command.metrics(folder .. "/" .. name)
+  return lines, records, said
 end
 
 -- ---- TensorBoard's event files, by the format's description ----

@@ -40,10 +40,7 @@ describe("ltrain-lua --eval", function()
   end
 
   setup(function()
-    folder = command.scratch()
-    file = folder .. "/recipe.lua"
-    command.write(file, recipe)
-    command.write_text(folder)
+    folder, file = command.prepare(recipe)
     run(file .. " --run " .. folder .. "/a")
     local _, records = command.metrics(folder .. "/a")
     last = records[#records]

@@ -40,10 +40,7 @@ describe("a run killed again and again", function()
   end
 
   setup(function()
-    folder = command.scratch()
-    file = folder .. "/recipe.lua"
-    command.write(file, recipe)
-    command.write_text(folder)
+    folder, file = command.prepare(recipe)
     local status, said = run("--run " .. folder .. "/whole")
     assert.equal(0, status, said)
     whole = command.metrics(folder .. "/whole")

@@ -25,10 +25,7 @@ describe("a run", function()
   end
 
   setup(function()
-    folder = command.scratch()
-    file = folder .. "/recipe.lua"
-    command.write(file, recipe)
-    command.write_text(folder)
+    folder, file = command.prepare(recipe)
     local ffi = require "ffi"
     ffi.cdef "typedef struct { long s, ns; } spec_time; int clock_gettime(int clock, spec_time *t);"
     local function now()

@@ -15,18 +15,10 @@ return {
 
 describe("a length by step", function()
   local folder, file, whole, records
-  local function train(name, more)
-    local status, said = command.run(folder, string.format("%s --run %s/%s %s", file, folder, name, more or ""))
-    assert.equal(0, status, said)
-    local lines, tables = command.metrics(folder .. "/" .. name)
-    return lines, tables, said
-  end
+  local function train(name, more) return command.train(folder, name, more) end
 
   setup(function()
-    folder = command.scratch()
-    file = folder .. "/recipe.lua"
-    command.write(file, recipe)
-    command.write_text(folder)
+    folder, file = command.prepare(recipe)
     whole, records = train "whole"
   end)
   teardown(function() command.remove(folder) end)

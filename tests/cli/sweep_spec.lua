@@ -18,10 +18,7 @@ describe("ltrain-lua --sweep", function()
   local folder, file, n = nil, nil, 0
 
   setup(function()
-    folder = command.scratch()
-    file = folder .. "/recipe.lua"
-    command.write(file, recipe)
-    command.write_text(folder)
+    folder, file = command.prepare(recipe)
   end)
   teardown(function() command.remove(folder) end)
 

@@ -17,10 +17,7 @@ describe("ltrain-lua --verify-layout", function()
   local folder, file
   local function run(arguments) return command.run(folder, file .. " --verify-layout " .. arguments) end
   setup(function()
-    folder = command.scratch()
-    file = folder .. "/recipe.lua"
-    command.write(file, recipe)
-    command.write_text(folder)
+    folder, file = command.prepare(recipe)
   end)
   teardown(function() command.remove(folder) end)
 

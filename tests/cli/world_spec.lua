@@ -1,110 +1,26 @@
 -- world_spec.lua: ltrain-lua under mpirun: layouts, resuming on others, ranks that differ, err, die, or fill the disk.
--- A job must have the bits of the same layout walked in one process, and agree with one rank as far as float32 goes.
+-- Every axis and pair of axes once, on 2 to 4 ranks; the other sizes are world_long_spec.lua's.
 package.path = os.getenv "LT_TEST_DATA" .. "/cli/?.lua;" .. package.path
 local command = require "command"
-
-local recipe = [[
-local fail = lt.arg("fail", false, "err while the recipe is read")
-if fail then error "this recipe cannot be read here" end
-return {
-  seed = 5,
-  data = { train = "text/*.txt", hold_out = 0.3,
-    length = lt.arg("grow", false, "longer sequences from step 6 on") and { { 0, 24 }, { 6, 60 } } or 24 },
-  model = lt.nn.decoder { width = lt.arg("width", 24, "of the stream"), layers = 2, heads = 4, kv_heads = 2,
-    dropout = 0.1, ffn = lt.nn.swiglu { hidden = 40 } },
-  optim = lt.optim.adamw { lr = lt.lr.cosine { peak = 3e-3, warmup = 4 }, clip = 1 },
-  layout = { mesh = { dp = "auto" }, block = 4 },
-  train = { tokens = 200, steps = lt.arg("steps", 20, "of the run"), eval_every = 7, eval_tokens = 300 },
-  save = { every = lt.arg("save", 10, "steps"), keep = 2 },
-}
-]]
-
-local environment = "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_mpi_yield_when_idle=1 " ..
-  "OMPI_MCA_btl_base_warn_component_unused=0 OMP_NUM_THREADS=1 ASAN_OPTIONS=detect_leaks=0 "
-local mpirun = "mpirun -q --oversubscribe --bind-to none "
-
-local module = command.path:gsub("[^/]+$", "libltrain-mpi.so")
-local found = os.execute "command -v mpirun > /dev/null"
-local has_mpi = (found == true or found == 0) and io.open(module) ~= nil
+local world = require "world"
+local mpirun = world.mpirun
 
 describe("mpirun ltrain-lua recipe.lua", function()
-  if not has_mpi then
+  if not command.has_mpi() then
     pending "there is no MPI in this build"
     return
   end
-  local folder, file
+  local w, folder, file = world.new(), nil, nil
+  local shell, train, alone, agree, once = w.shell, w.train, w.alone, w.agree, w.once
+  setup(function() folder, file = w.open() end)
+  teardown(w.close)
 
-  -- A whole line for the shell → exit status, all that was printed, seconds. "LTRAIN" stands for the command.
-  local function shell(line)
-    local script = string.format("exec > '%s/log' 2>&1; %s\necho $? > '%s/status'\n", folder,
-      line:gsub("LTRAIN", "'" .. command.path .. "'"), folder)
-    command.write(folder .. "/script.sh", script)
-    local begin = os.time()
-    os.execute("timeout 60 env " .. environment .. " sh '" .. folder .. "/script.sh' 2> /dev/null")
-    return tonumber(command.read(folder .. "/status")), command.read(folder .. "/log"), os.time() - begin
-  end
-  local function job(ranks, arguments)
-    return shell(string.format("%s -np %d LTRAIN %s %s", mpirun, ranks, file, arguments))
-  end
-  local function train(name, ranks, arguments)
-    local status, said = job(ranks, string.format("--run %s/%s %s", folder, name, arguments or ""))
-    assert.equal(0, status, said)
-    return command.metrics(folder .. "/" .. name)
-  end
-  local function alone(name, arguments)
-    local status, said = command.run(folder, string.format("%s --run %s/%s %s", file, folder, name, arguments or ""))
-    assert.equal(0, status, said)
-    return command.metrics(folder .. "/" .. name)
-  end
-  local function agree(one, more, what)
-    assert.equal(#one, #more)
-    for i = 1, #one do
-      for _, key in ipairs { "loss", "grad_norm", "eval_loss" } do
-        local x, y = one[i][key], more[i][key]
-        assert.equal(x == nil, y == nil)
-        local bound = key == "grad_norm" and 1e-4 or 1e-5
-        assert.is_true(x == nil or math.abs(x - y) <= bound * math.abs(x),
-          string.format("%s, step %d, %s: %s, not %s", what, i - 1, key, tostring(y), tostring(x)))
-      end
-    end
-  end
-  local function once(text, pattern)
-    local _, n = text:gsub(pattern, "")
-    assert.equal(1, n, text)
-  end
-
-  setup(function()
-    folder = command.scratch()
-    file = folder .. "/recipe.lua"
-    command.write(file, recipe)
-    command.write_text(folder)
-  end)
-  teardown(function() command.remove(folder) end)
-
-  it("agrees on every layout with one rank, and has the bits of the ranks walked in one process", function()
+  it("agrees on every axis with one rank, and has the bits of the ranks walked in one process", function()
     local _, one = alone "one"
     assert.equal(21, #one)
     assert.is_true(one[20].loss < one[1].loss - 0.5)
-    local layouts = {
-      { 2, "dp=2" }, { 2, "tp=2" }, { 2, "sp=2" },
-      { 3, "dp=3" }, { 3, "tp=3" }, { 3, "sp=3" },
-      { 4, "dp=4" }, { 4, "dp=2", "tp=2" }, { 4, "dp=2", "sp=2" }, { 4, "sp=2", "tp=2" }, { 4, "tp=4" }, { 4, "sp=4" },
-    }
-    for i, l in ipairs(layouts) do
-      local set = " --set layout.mesh.dp=1"
-      for k = 2, #l do set = set .. " --set layout.mesh." .. l[k] end
-      if i % 3 == 0 then set = set .. " --set train.micro_batch=2" end
-      local name = "layout" .. i
-      local bits, records = train(name, l[1], set)
-      agree(one, records, set)
-      for s = 1, #one do
-        local comm = records[s].comm
-        assert.is_nil(one[s].comm)
-        assert.is_true(records[s].loss == nil or comm.sent > 0 and comm.seconds > 0 and comm.waited >= 0, set)
-      end
-      assert.is_true(records[1].memory < one[1].memory, set) -- the work was split
-      if i % 3 == 2 then assert.same((alone(name .. "walked", set .. " --ranks " .. l[1])), bits) end
-    end
+    local some = { { 2, "dp=2" }, { 3, "tp=3" }, { 4, "dp=2", "sp=2" }, { 4, "dp=2", "tp=2" }, { 4, "sp=2", "tp=2" } }
+    for i, l in ipairs(some) do w.check_layout(i, l, one) end
   end)
 
   it("hands parameters and moments over where the length changes", function()
@@ -122,16 +38,7 @@ describe("mpirun ltrain-lua recipe.lua", function()
   it("goes on from a save of any layout on any other", function()
     local whole, before = train("whole", 4, "--set layout.mesh.tp=2")
     train("half", 4, "--set layout.mesh.tp=2 --steps 10")
-    for ranks = 1, 4 do
-      local run = string.format("%s/on%d", folder, ranks)
-      os.execute(string.format("cp -r %s/half %s", folder, run))
-      local bits, after = train("on" .. ranks, ranks, "--resume" .. (ranks == 4 and " --set layout.mesh.tp=2" or ""))
-      agree(before, after, "resumed on " .. ranks)
-      if ranks == 4 then assert.same(whole, bits) end -- the same layout: the same bits
-      local state = lt.json.decode(command.read(run .. "/saves/step-20/state.json"))
-      assert.equal(20, state.step)
-      assert.equal(4000, state.cursor)
-    end
+    for _, ranks in ipairs { 3, 4 } do w.check_resumed(ranks, whole, before) end
   end)
 
   describe("says once, and ends on all ranks,", function()
@@ -169,7 +76,7 @@ describe("mpirun ltrain-lua recipe.lua", function()
       odd(5, "rank 1 does not run what the others run: the arguments differ", file, file .. " width=32")
     end)
     it("a recipe whose text differs", function()
-      command.write(folder .. "/other.lua", recipe .. "-- and so on\n")
+      command.write(folder .. "/other.lua", world.recipe .. "-- and so on\n")
       odd(5, "rank 1 does not run what the others run: the text of the recipe differs", file, folder .. "/other.lua")
     end)
     it("text that differs", function()
@@ -213,7 +120,8 @@ return {
         "return { layer = function(x) return x end, lr = function(s) return s > 2 and error 'lost' or 1e-3 end }")
     end)
     it("a recipe with faults: all of them, once", function()
-      command.write(folder .. "/faulty.lua", (recipe:gsub("layers = 2", "layrs = 2"):gsub("keep = 2", "keep = 0")))
+      local text = world.recipe:gsub("layers = 2", "layrs = 2"):gsub("keep = 2", "keep = 0")
+      command.write(folder .. "/faulty.lua", text)
       local status, said = shell(string.format("%s -np 3 LTRAIN %s/faulty.lua", mpirun, folder))
       assert.equal(3, status, said)
       local path = folder .. "/faulty.lua"
