@@ -13,6 +13,7 @@ local optim = require "ltrain.optim"
 local lr = require "ltrain.lr"
 local control = require "ltrain.control"
 local policy = require "ltrain.policy"
+local unknown = require "ltrain.unknown"
 
 local load = {}
 local settings, from, policies
@@ -42,15 +43,19 @@ function load.open(path, args, sets, text, fed)
   if not chunk then
     return {}, { { what = "there is no recipe of this name", where = path, code = USAGE } }
   end
+  unknown.begin()
   local given = chunk()
   local faults, written = arguments.faults(), {}
   if type(given) == "table" then given, written = set.apply(given, sets, faults) end
   from = origin.new(path, source, given, written)
   local checked, wrong = recipe.check(given, fed)
   for _, fault in ipairs(wrong) do
-    from:place(fault)
-    faults[#faults + 1] = fault
+    if not fault.where then -- else it is one of those below
+      from:place(fault)
+      faults[#faults + 1] = fault
+    end
   end
+  for _, fault in ipairs(unknown.finish()) do faults[#faults + 1] = fault end
   settings = checked
   if #faults == 0 then
     optim.controls(settings.optim)

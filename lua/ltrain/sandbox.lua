@@ -4,10 +4,14 @@
 local walls = require "ltrain.walls"
 local core = require "ltrain.core"
 local lt = require "ltrain"
+local unknown = require "ltrain.unknown"
 local nearest = core.nearest
 
 local type, next, error, pcall, select, tostring, rawget = type, next, error, pcall, select, tostring, rawget
 local format, sort, concat = string.format, table.sort, table.concat
+
+-- Families of constructors: a name they have not is told with all other faults of a recipe.
+local family = { ["lt.nn"] = true, ["lt.optim"] = true, ["lt.lr"] = true, ["lt.policy"] = true }
 
 -- A view of a table that cannot be written, nor its tables.
 local function read_only(t, name)
@@ -24,7 +28,8 @@ local function read_only(t, name)
       if value ~= nil then return value end
       local near = type(key) == "string" and nearest(key, keys)
       local hint = near and format("did you mean '%s'?", near)
-      core.fail { what = format("%s has no '%s'", name, tostring(key)), hint = hint }
+      local fault = { what = format("%s has no '%s'", name, tostring(key)), hint = hint }
+      return family[name] and unknown.constructor(fault) or core.fail(fault)
     end,
     __newindex = function(_, key)
       core.fail { what = format("%s is read-only: %s was assigned to", name, tostring(key)) }

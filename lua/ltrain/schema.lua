@@ -7,6 +7,7 @@
 -- finish   function(value, path, fault) → value: checks across a value's own parts, once each of them is right
 -- All faults are found at once; nothing given is changed: checking makes a copy, complete with the defaults.
 local core = require "ltrain.core"
+local unknown = require "ltrain.unknown"
 
 local schema = {
   types = {},        -- filled by types.lua
@@ -65,6 +66,11 @@ end
 
 -- The value of a field as it is used: read, completed, or nil and faults.
 function schema.check(value, field, path, faults)
+  local fault = unknown.fault(value)
+  if fault then
+    faults[#faults + 1] = fault
+    return nil
+  end
   if value == nil then
     if field.required then
       schema.add(faults, path, "is missing", { expected = schema.types[field.type].text(field) })
@@ -89,7 +95,7 @@ local function elsewhere(name, fields, path)
   end
 end
 
-local function unknown(key, near, names, path, faults)
+local function misspelt(key, near, names, path, faults)
   local hint = near and "did you mean " .. near .. "?"
   local home = not near and schema.root and elsewhere(key, schema.root, "")
   if home then hint = "did you mean " .. home .. "?" end
@@ -117,7 +123,7 @@ function schema.fields(t, fields, path, faults)
   for _, key in ipairs(keys_of(t)) do
     if not schema.field(fields, key) then
       local near = type(key) == "string" and core.nearest(key, names)
-      unknown(key, near, names, path, faults)
+      misspelt(key, near, names, path, faults)
       meant[near or false] = true
     end
   end

@@ -1,4 +1,4 @@
--- constructor_misspelt.lua: a constructor there is not.
+-- constructor_misspelt.lua: constructors there are not, told with whatever else is wrong.
 local k = lt.arg("width", 32, "of the stream")
 return {
   data = {
@@ -10,6 +10,6 @@ return {
     layers = 2, heads = 4,
     ffn = lt.nn.swigloo { hidden = 48 },
   },
-  optim = lt.optim.adamw { lr = lt.lr.cosine { peak = 1e-3, warmup = 10 } },
-  train = { tokens = 256, steps = 100 },
+  optim = lt.optim.adamw { lr = lt.lr.cosin { peak = 1e-3, warmup = 10 } },
+  train = { tokens = 256, steps = "many" },
 }
