@@ -73,7 +73,7 @@ static lt_status mesh_misfit(const int32_t size[MESH_COMPOSITE], unsigned automa
     lt_error_expected(e, "%s", text);
   else
     lt_error_expected(e, "sizes that multiply to %d, each one of %s", world, mesh_divisors(world, text, sizeof text));
-  lt_error_hint(e, "mesh = { dp = \"auto\" } takes what the other axes leave");
+  if (!automatic) lt_error_hint(e, "dp takes what the other axes leave, if nothing is said of it");
   return LT_RECIPE;
 }
 
@@ -83,7 +83,6 @@ static lt_status mesh_sizes(const lt_mesh_spec *spec, const int *order, int32_t 
   int32_t given[MESH_COMPOSITE] = {spec->pp, spec->dp, spec->sp, spec->tp};
   unsigned automatic = (unsigned)spec->automatic;
   int64_t product = 1;
-  bool any = automatic != 0;
   for (int a = 0; a < MESH_COMPOSITE; a++) size[a] = 1;
   for (int a = 0; a < MESH_COMPOSITE; a++) {
     if (given[a] < 0) {
@@ -94,12 +93,11 @@ static lt_status mesh_sizes(const lt_mesh_spec *spec, const int *order, int32_t 
       return LT_RECIPE;
     }
     if (!given[a] || automatic & 1u << a) continue;
-    any = true;
     size[a] = given[a];
     product *= size[a];
     if (product > world) return mesh_misfit(size, automatic, world, e);
   }
-  if (!any) automatic = 1u << MESH_DP;
+  if (!automatic && !given[MESH_DP]) automatic = 1u << MESH_DP;
   if (automatic) {
     if (world % product) return mesh_misfit(size, automatic, world, e);
     for (int i = 0; i < MESH_COMPOSITE; i++) /* the nearest automatic axis takes all; others stay 1 */

@@ -138,10 +138,10 @@ function lt.optim.adamw(fields) end
 ---@field eval_tokens? integer Held-out tokens an evaluation reads at most. Default: 65536.
 ---@field eval_length? integer Tokens a sequence of an evaluation, the same at every step. Default: the longest of data.length.
 
----Ranks along each axis; "auto" takes what the others leave; with nothing said all go to dp.
+---Ranks along each axis; "auto" takes what the others leave; where none is "auto", dp does.
 ---@class lt.recipe.mesh
 ---@field pp? integer|"auto" Pipeline: ranks that hold different layers. Default: 1.
----@field dp? integer|"auto" Data: ranks that read different sequences. Default: 1.
+---@field dp? integer|"auto" Data: ranks that read different sequences. Default: what the others leave.
 ---@field sp? integer|"auto" Sequence: ranks that share each sequence. Default: 1.
 ---@field tp? integer|"auto" Tensor: ranks that share each weight. Default: 1.
 ---@field ep? integer Experts: folded over parts of dp and sp; it must divide dp × sp. Default: 1.
@@ -164,7 +164,7 @@ function lt.optim.adamw(fields) end
 
 ---How it is spread over ranks.
 ---@class lt.recipe.layout
----@field mesh? lt.recipe.mesh Ranks along each axis; "auto" takes what the others leave; with nothing said all go to dp. Default: {}.
+---@field mesh? lt.recipe.mesh Ranks along each axis; "auto" takes what the others leave; where none is "auto", dp does. Default: {}.
 ---@field order? "pp"|"dp"|"sp"|"tp"|("pp"|"dp"|"sp"|"tp")[] Axes, the one whose ranks are nearest first; what is not named follows as tp, sp, dp, pp. Default: {}.
 ---@field machine? lt.recipe.machine What is near: ranks fill machine after machine. It decides predicted times, never results. Default: {}.
 ---@field partition? "contiguous"|"zigzag"|"striped"|"balanced"|"weighted"|function How the blocks of a sequence are dealt over sp: "balanced": equal work, few keys moved; "weighted": work by layout.weights; or function(sequence) that returns the rank of every block, from 0. Default: "balanced".

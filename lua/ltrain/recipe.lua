@@ -79,8 +79,8 @@ local save = {
   { "keep", type = "integer", min = 1, default = 3, unit = "saves", doc = "Newest saves that are kept." },
 }
 
-local function axis(name, doc)
-  return { name, type = "any", unit = "ranks", doc = doc, computed = "1", of = {
+local function axis(name, doc, computed)
+  return { name, type = "any", unit = "ranks", doc = doc, computed = computed or "1", of = {
     { type = "integer", min = 1, max = 2 ^ 20 }, { type = "string", choices = { "auto" } } } }
 end
 
@@ -113,9 +113,9 @@ local exchange = { type = "string", name = "exchange", choices = { "auto", "all_
 
 local layout = {
   { "mesh", type = "table", default = {}, class = "lt.recipe.mesh",
-    doc = "Ranks along each axis; \"auto\" takes what the others leave; with nothing said all go to dp.", fields = {
+    doc = "Ranks along each axis; \"auto\" takes what the others leave; where none is \"auto\", dp does.", fields = {
       axis("pp", "Pipeline: ranks that hold different layers."),
-      axis("dp", "Data: ranks that read different sequences."),
+      axis("dp", "Data: ranks that read different sequences.", "what the others leave"),
       axis("sp", "Sequence: ranks that share each sequence."),
       axis("tp", "Tensor: ranks that share each weight."),
       { "ep", type = "integer", min = 1, max = 2 ^ 20, unit = "ranks", computed = "1",

@@ -101,6 +101,16 @@ static void check_folding(void) { /* the largest inner part of sp wins */
   CHECK_INT(m.size[LT_DP_O], 2);
 }
 
+static void check_refused(lt_mesh_spec spec, int32_t world, const char *key, const char *expected, const char *got) {
+  lt_mesh m;
+  lt_error e = {0};
+  CHECK_INT(lt_mesh_create(&spec, world, &m, &e), LT_RECIPE);
+  CHECK_INT(e.code, LT_RECIPE);
+  CHECK_STR(e.key, key);
+  CHECK_STR(e.expected, expected);
+  CHECK_STR(e.got, got);
+}
+
 static void check_automatic(void) {
   lt_mesh m;
   lt_error e = {0};
@@ -110,6 +120,15 @@ static void check_automatic(void) {
   CHECK_INT(lt_mesh_create(&sp, 6, &m, &e), LT_OK);
   CHECK_INT(lt_mesh_sp(&m), 3);
   CHECK_INT(m.size[LT_TP], 2);
+  lt_mesh_spec rest = {.tp = 2}, own = {.tp = 2, .dp = 2};
+  CHECK_INT(lt_mesh_create(&rest, 8, &m, &e), LT_OK); /* dp is what is left, unless it is given */
+  CHECK_INT(lt_mesh_dp(&m), 4);
+  CHECK_INT(lt_mesh_create(&rest, 2, &m, &e), LT_OK);
+  CHECK_INT(lt_mesh_dp(&m), 1);
+  CHECK_INT(lt_mesh_create(&own, 4, &m, &e), LT_OK);
+  check_refused((lt_mesh_spec){.tp = 2, .sp = 3}, 16, "layout.mesh",
+                "sizes that multiply to 16, each one of 1, 2, 4, 8 or 16", "sp = 3, tp = 2, together 6 on 16 ranks");
+  CHECK_INT(lt_mesh_create(&sp, 6, &m, &e), LT_OK);
   CHECK_INT(m.stride[LT_TP], 1); /* tp is nearest unless said otherwise */
   CHECK_INT(lt_mesh_create(&both, 6, &m, &e), LT_OK);
   CHECK_INT(lt_mesh_dp(&m), 6);
@@ -145,16 +164,6 @@ static void check_inner(void) {
     CHECK_INT(lt_mesh_sp(&m), cases[i].spec.sp);
     CHECK_INT(m.size[LT_DP_I], cases[i].dp_i);
   }
-}
-
-static void check_refused(lt_mesh_spec spec, int32_t world, const char *key, const char *expected, const char *got) {
-  lt_mesh m;
-  lt_error e = {0};
-  CHECK_INT(lt_mesh_create(&spec, world, &m, &e), LT_RECIPE);
-  CHECK_INT(e.code, LT_RECIPE);
-  CHECK_STR(e.key, key);
-  CHECK_STR(e.expected, expected);
-  CHECK_STR(e.got, got);
 }
 
 static void check_refusals(void) {
