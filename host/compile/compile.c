@@ -10,7 +10,9 @@
 
 /* What is said of the machine, and of the rest what a plain one has. */
 static lt_machine machine_of(const lt_machine *said) {
-  return (lt_machine){.flops = said->flops > 0 ? said->flops : 5e10,
+  const double flops = said->flops > 0 ? said->flops : 5e10;
+  return (lt_machine){.flops = flops,
+                      .narrow = said->narrow > 0 ? said->narrow : 1.6 * flops, /* with AVX-512 BF16: 1.6 to 1.9 */
                       .bytes = said->bytes > 0 ? said->bytes : 1e10,
                       .link = said->link > 0 ? said->link : 5e9,
                       .start = said->start > 0 ? said->start : 1e-6,
@@ -91,6 +93,8 @@ static lt_status keep_what(const attempt *a, lt_program *p, const unsigned char 
   int least = LT_KEEP_ALL;
   for (int k = 0; k < LT_KEEPS; k++)
     if (o->checkpoint & LT_MAY(k)) least = k;
+  if (option && option == o->option && n != o->n_option)
+    return lt_fail(e, LT_RECIPE, "the plan is for %d layers, the model has %d", (int)o->n_option, (int)n);
   p->option = calloc((size_t)n + 1, 1);
   if (!p->option) return lt_fail_memory(e, (size_t)n, "a program");
   for (int32_t i = 0; i < n; i++) {
@@ -246,6 +250,7 @@ static lt_status plan_loop(const attempt *a, const lt_mesh *m, lt_program **out,
   int64_t part = (o->data.sequences + lt_mesh_dp(m) - 1) / lt_mesh_dp(m);
   lt_program *best = NULL;
   *out = NULL;
+  if (o->option && o->units > 0) return try_plan(a, m, o->units, o->option, out, e);
   if (o->units > 0) return fit_plan(a, m, o->units, out, e);
   for (int64_t batch = part; batch >= 1; batch--) { /* sequences of a micro-batch, descending */
     if (part % batch) continue;
@@ -302,8 +307,9 @@ static lt_status fail_budget(const lt_program *p, const lt_plan_options *o, lt_e
   lt_fail(e, LT_RECIPE, "no plan fits the memory budget of a rank");
   lt_error_key(e, "checkpoint.budget");
   lt_error_expected(e, "at most %s", lt_text_size(have, sizeof have, (double)o->budget));
-  lt_error_got(e, "%s at least (%d units, %d layers recomputed)", lt_text_size(need, sizeof need, (double)p->plan.peak),
-               p->plan.units, p->plan.layers_recomputed);
+  lt_error_got(e, "%s at least (%d unit%s, %d layers recomputed)",
+               lt_text_size(need, sizeof need, (double)p->plan.peak), p->plan.units, p->plan.units == 1 ? "" : "s",
+               p->plan.layers_recomputed);
   lt_error_hint(e, "raise the budget, shorten the sequences, or allow recomputation and more micro-batches");
   return LT_RECIPE;
 }
@@ -370,7 +376,7 @@ static void print_stage(const lt_program *p, int stage, int32_t rank, lt_text *o
     lt_graph_print(p->graph, &p->plan.mesh, out);
     break;
   case CHECKPOINT:
-    lt_text_add(out, "%d units; ", p->plan.units);
+    lt_text_add(out, "%d unit%s; ", p->plan.units, p->plan.units == 1 ? "" : "s");
     lt_checkpoint_print(p, out);
     lt_text_add(out, "\n");
     lt_graph_print(p->graph, &p->plan.mesh, out);
@@ -381,9 +387,9 @@ static void print_stage(const lt_program *p, int stage, int32_t rank, lt_text *o
   case MEMORY: lt_schedule_print_memory(p->schedule[rank], out); break;
   default:
     lt_text_add(out,
-                "%d ranks verified: %d units, %d layers recomputed, peak %s, predicted %.3g s a step, hash %016" PRIx64
+                "%d ranks verified: %d unit%s, %d layers recomputed, peak %s, predicted %.3g s a step, hash %016" PRIx64
                 "\n",
-                p->plan.mesh.world, p->plan.units, p->plan.layers_recomputed,
+                p->plan.mesh.world, p->plan.units, p->plan.units == 1 ? "" : "s", p->plan.layers_recomputed,
                 lt_text_size(buf, sizeof buf, (double)p->plan.peak), p->plan.seconds, hash_program(p));
   }
 }

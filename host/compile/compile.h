@@ -43,11 +43,12 @@ typedef struct lt_checkpoint { /* a choice for every layer; layers from `layers`
 
 /* What time is predicted from; the defaults stand for a plain CPU core. */
 typedef struct lt_machine {
-  double flops;   /* a second */
+  double flops;   /* a second, of float32 */
   double bytes;   /* memory, a second */
   double link;    /* between ranks of a machine, bytes a second */
   double start;   /* seconds an item costs in any case */
   double between; /* from a machine to others, bytes a second, shared by its ranks */
+  double narrow;  /* flops a second of what reads bf16 */
 } lt_machine;
 
 typedef struct lt_plan_options {
@@ -63,7 +64,9 @@ typedef struct lt_plan_options {
   bool backward; /* false: forward only, for evaluation */
   int32_t max_depth, depth; /* hops of an exchange under way at once: at most, and at the start; 0: 1 */
   lt_data_bounds data;
-  lt_machine machine;         /* each 0: the default */
+  lt_machine machine;          /* each 0: the default */
+  const unsigned char *option; /* [n_option] of lt_keep: what the layers keep, chosen before; NULL: chosen here */
+  int32_t n_option;
   struct lt_reasons *reasons; /* where the passes write what they considered; NULL: nobody asks */
 } lt_plan_options;
 
@@ -133,6 +136,8 @@ lt_status lt_compile_to(lt_dtype real, lt_build_fn build, void *context, const l
                         lt_program **out, lt_error *e);
 const char *const *lt_stage_names(void); /* NULL-terminated */
 
+/* Predicted seconds of a kernel that makes so many operations of narrow (bf16) or wide operands and moves so many bytes. */
+double lt_kernel_seconds(const lt_machine *k, bool narrow, double flops, double bytes);
 /* Predicted seconds of a collective in which a rank moves `bytes` out and as many in. */
 double lt_transfer_seconds(const lt_machine *k, const lt_mesh *m, const lt_group_plan *group, double bytes);
 /* Predicted seconds of a step: lanes run side by side and wait as the schedule says (before the order pass: the sum). */

@@ -146,8 +146,7 @@ static void predict(lowering *l, lt_item *it) {
   if (n->op->cost) n->op->cost(&c, &cost);
   it->flops = cost.flops;
   it->bytes = cost.bytes;
-  double compute = cost.flops / m->flops, memory = cost.bytes / m->bytes;
-  it->seconds = m->start + (compute > memory ? compute : memory);
+  it->seconds = lt_kernel_seconds(m, n->narrow, cost.flops, cost.bytes);
   if (it->kind == LT_ITEM_COLLECTIVE)
     it->seconds = lt_transfer_seconds(m, l->s->mesh, &l->s->group.at[it->group], cost.bytes);
   if (it->kind == LT_ITEM_KERNEL && n->op->work) {

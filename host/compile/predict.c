@@ -4,6 +4,11 @@
 
 #include <stdlib.h>
 
+double lt_kernel_seconds(const lt_machine *k, bool narrow, double flops, double bytes) {
+  double compute = flops / (narrow ? k->narrow : k->flops), memory = bytes / k->bytes;
+  return k->start + (compute > memory ? compute : memory);
+}
+
 /* A member exchanges as much with every other: with those of its machine by memory, with all others over the one link
 ** that the ranks of a machine share. Both go on side by side. */
 double lt_transfer_seconds(const lt_machine *k, const lt_mesh *m, const lt_group_plan *group, double bytes) {

@@ -55,7 +55,7 @@ static void print_operand(const lt_schedule *s, const lt_operand_plan *o, lt_tex
 
 void lt_schedule_print(const lt_schedule *s, lt_text *out) {
   char label[160];
-  lt_text_add(out, "rank %d: %" PRId64 " items, %d units\n", s->rank, s->item.n, s->units);
+  lt_text_add(out, "rank %d: %" PRId64 " items, %d unit%s\n", s->rank, s->item.n, s->units, s->units == 1 ? "" : "s");
   for (int32_t i = 0; i < s->item.n; i++) {
     const lt_item *it = &s->item.at[i];
     lt_item_label(s, i, label, sizeof label);

@@ -208,7 +208,7 @@ static void open_world(world *w, mesh_of m) {
     exit(1);
   w->plan = (lt_plan){.mesh = w->mesh, .units = 1};
   w->plan.data = (lt_data_bounds){.tokens = TOKENS, .sequences = 5, .length = 8, .block = 2};
-  w->plan.machine = (lt_machine){1, 1, 1, 1, 1};
+  w->plan.machine = (lt_machine){1, 1, 1, 1, 1, 1};
   w->device = *lt_device_cpu();
   memcpy(w->kernel, w->device.kernels[LT_F64], sizeof w->kernel);
   w->kernel[LT_KERNEL_softcap] = look;

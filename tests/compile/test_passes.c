@@ -288,7 +288,7 @@ static void test_stages_of_the_plan(void) {
       lt_text t = {0};
       lt_error e = {0};
       CHECK_INT(lt_compile_stage(LT_F64, net_build, &net, &o, names[i], 0, &t, &e), LT_OK);
-      CHECK(t.s && strstr(t.s, tight ? " 8 units\n" : " 1 units\n"));
+      CHECK(t.s && strstr(t.s, tight ? " 8 units\n" : " 1 unit\n"));
       lt_text_free(&t);
     }
   }

@@ -47,6 +47,26 @@ static void check_types(const lt_graph *g) {
   CHECK(partial > 0 || g->ranks[LT_TP] == 1);
 }
 
+/* Products of bf16 are predicted at their own speed. */
+static double seconds_of_products(lt_dtype real) {
+  const lt_net net = {.width = 6, .hidden = 10, .layers = 2, .update = true};
+  lt_plan_options o = net_options(1, 1, 1, 4, 8);
+  o.machine = (lt_machine){.flops = 1e6, .narrow = 4e6, .bytes = 1e15, .start = 1e-12};
+  lt_program *p = compile(real, net_build, &net, &o);
+  double sum = 0;
+  for (int64_t i = 0; p && i < p->schedule[0]->item.n; i++) {
+    const lt_item *it = &p->schedule[0]->item.at[i];
+    if (it->node != LT_NONE && p->graph->node.at[it->node].op == &lt_op_matmul) sum += it->seconds;
+  }
+  lt_program_free(p);
+  return sum;
+}
+
+static void test_speed(void) {
+  double wide = seconds_of_products(LT_F32), narrow = seconds_of_products(LT_BF16);
+  CHECK(narrow > 0 && wide > 3.999 * narrow && wide < 4.001 * narrow);
+}
+
 static int casts(const lt_graph *g, lt_phase phase) {
   int n = 0;
   for (int64_t i = 0; i < g->node.n; i++)
@@ -196,6 +216,7 @@ int main(void) {
   test_ranks();
   test_without_kernel();
   test_memory();
+  test_speed();
   test_others();
   return check_done();
 }

@@ -194,7 +194,7 @@ static lt_status decoder_compile(const layout *l, const fault *f, lt_program **o
   *out = p;
   if (s) return s;
   p->plan.data = (lt_data_bounds){.tokens = 36, .sequences = 4, .length = 9, .block = 1};
-  p->plan.machine = (lt_machine){1e9, 1e9, 1e9, 1e-6, 1e9};
+  p->plan.machine = (lt_machine){1e9, 1e9, 1e9, 1e-6, 1e9, 1e9};
   p->plan.units = l->units;
   p->schedule = calloc((size_t)world, sizeof *p->schedule);
   if ((s = lt_graph_create(LT_F64, 36, &p->graph, e))) return s;

@@ -23,7 +23,7 @@ static bench open_bench(lt_axis axis, int32_t ranks, int32_t units, lt_dtype rea
   if (!b.p) exit(1);
   b.p->plan.units = units;
   b.p->plan.data = (lt_data_bounds){.tokens = 64, .sequences = 6, .length = 24, .block = 3};
-  b.p->plan.machine = (lt_machine){1, 1, 1, 1, 1};
+  b.p->plan.machine = (lt_machine){1, 1, 1, 1, 1, 1};
   CHECK(net_ok(lt_mesh_create(&spec, ranks, &b.p->plan.mesh, &e), &e));
   CHECK(net_ok(lt_graph_create(real, 64, &b.p->graph, &e), &e));
   b.p->schedule = calloc((size_t)ranks, sizeof *b.p->schedule);

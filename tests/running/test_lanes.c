@@ -70,7 +70,7 @@ static lt_program *compile(const bench *b) {
   if (!p) exit(1);
   p->plan.units = 1;
   p->plan.data = (lt_data_bounds){.tokens = 8, .sequences = 1, .length = 8, .block = 4};
-  p->plan.machine = (lt_machine){1, 1, 1, 1, 1};
+  p->plan.machine = (lt_machine){1, 1, 1, 1, 1, 1};
   p->plan.machine.link = p->plan.machine.between = 0.01; /* transfers take longer than what computes */
   CHECK(net_ok(lt_mesh_create(&spec, RANKS, &p->plan.mesh, &e), &e));
   CHECK(net_ok(lt_graph_create(LT_F64, 8, &p->graph, &e), &e));
