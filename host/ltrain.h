@@ -123,6 +123,7 @@ typedef struct lt_run_options {
   void *context;  /* of the functions below; NULL: nobody is told */
   void (*log)(void *context, lt_log_level level, const char *message);
   void (*event)(void *context, const lt_event *event);
+  const char *plan; /* the folder the run will go on in: it is planned as it was there; NULL: anew. Rank 0's counts */
 } lt_run_options;
 
 /* Read the recipe and its text, compile, make the parameters: a run before its first step. (all) */

@@ -122,7 +122,7 @@ lt_status cli_read_recipe(const cli_options *o, lt_recipe **out, lt_error *e);
 
 /* --run DIR, or runs/RECIPE-N: a new one, or with --resume the newest there is. The caller frees *path. */
 lt_status cli_run_folder(const cli_options *o, char **path, lt_error *e);
-/* Where the saves of a run that is there are; without --run: of the newest one of the recipe. The caller frees it. */
-lt_status cli_run_saves(const cli_options *o, char **saves, lt_error *e);
+/* A run that is there, and where its saves are; without --run: the newest one of the recipe. The caller frees both. */
+lt_status cli_run_saves(const cli_options *o, char **path, char **saves, lt_error *e);
 
 #endif

@@ -115,7 +115,7 @@ static lt_status read_side(const cli_options *o, const lt_recipe_source *from, s
   if (st != LT_OK) return st;
   const lt_recipe_settings *x = lt_recipe_get(s->recipe);
   const lt_structure first = lt_recipe_structure(x, x->length[0].length);
-  s->plan = (lt_recipe_plan){s->recipe, o->ranks, -1, 0};
+  s->plan = (lt_recipe_plan){.recipe = s->recipe, .ranks = o->ranks, .keep = -1};
   st = lt_recipe_reserve(&s->plan, x->n_eval || x->hold_out > 0, e);
   if (st == LT_OK) st = lt_recipe_programs(&s->plan, &s->programs, e);
   if (st == LT_OK) st = lt_recipe_to(&s->plan, &first, "build", &s->built, e);

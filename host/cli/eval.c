@@ -64,10 +64,12 @@ static lt_status print_json(const lt_run_eval *v, int64_t step, lt_error *e) {
   return st;
 }
 
-static lt_status load(cli_options *o, lt_run **run, lt_error *e) {
+static lt_status load(cli_options *o, const char *folder, lt_run **run, lt_error *e) {
   const lt_run_from from = {.recipe = cli_recipe_source(o),
                             .ranks = o->ranks,
                             .steps = -1,
+                            .measures = true,
+                            .plan = folder,
                             .world = o->world,
                             .met = &o->met,
                             .watch = {.log = {on_log, o}}};
@@ -86,12 +88,12 @@ lt_status cli_eval(cli_options *o, lt_error *e) {
   lt_run_eval v;
   lt_run_info info;
   lt_error own = {0};
-  char *saves = NULL;
+  char *folder = NULL, *saves = NULL;
   bool first = lt_world_rank(o->world) == 0;
   LT_INIT(&v);
   LT_INIT(&info);
-  lt_status st = load(o, &run, e);
-  if (st == LT_OK && first) (void)cli_run_saves(o, &saves, &own); /* the others hear what is in it */
+  if (first) (void)cli_run_saves(o, &folder, &saves, &own); /* the others hear what is in it */
+  lt_status st = load(o, folder, &run, e);
   if (st == LT_OK) st = lt_world_tell(o->world, 0, &own, e);
   if (st == LT_OK) st = lt_run_resume(run, saves ? saves : "", e);
   if (st == LT_OK) st = lt_run_describe(run, &info, e);
@@ -103,6 +105,7 @@ lt_status cli_eval(cli_options *o, lt_error *e) {
       print_table(&v, info.next);
   }
   lt_run_close(run);
+  free(folder);
   free(saves);
   return st;
 }

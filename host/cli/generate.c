@@ -100,13 +100,14 @@ static lt_status generate(const cli_options *o, const char *saves, const int32_t
 }
 
 lt_status cli_generate(cli_options *o, lt_error *e) {
-  char *saves = NULL;
+  char *path = NULL, *saves = NULL;
   int32_t *prompt = NULL;
   int64_t n = 0;
-  lt_status st = cli_run_saves(o, &saves, e);
+  lt_status st = cli_run_saves(o, &path, &saves, e);
   if (st == LT_OK) st = read_prompt(o, &prompt, &n, e);
   if (st == LT_OK) st = generate(o, saves, prompt, n, e);
   free(prompt);
+  free(path);
   free(saves);
   return st;
 }

@@ -1,8 +1,9 @@
 /* progress.c: what a person sees of a run.
 ** A terminal's line is written over ten times a second at most, each time by one write, and as wide as the window is
-** then: parts are left out from the right. A pipe, a file or a dumb terminal gets a line every few seconds, so that a log
-** of a day is not longer than its metrics. */
+** then: parts are left out from the right. A pipe, a file, a dumb terminal or a job of ranks gets a line every few
+** seconds, so that a log of a day is not longer than its metrics. */
 #include "cli/progress.h"
+#include "comm/comm.h"
 #include "core/text.h"
 
 #include <math.h>
@@ -28,7 +29,8 @@ static double now(void) {
 
 void cli_progress_begin(cli_progress *p, int64_t steps, bool quiet) {
   const char *term = getenv("TERM"), *no_color = getenv("NO_COLOR");
-  bool dumb = !term || strcmp(term, "dumb") == 0;
+  /* A launcher gives ranks a pseudo-terminal of its own, whatever it writes to itself. */
+  bool dumb = !term || strcmp(term, "dumb") == 0 || lt_comm_launched();
   *p = (cli_progress){.quiet = quiet,
                       .rewrites = !dumb && isatty(STDOUT_FILENO),
                       .colors = !dumb && !(no_color && no_color[0]) && isatty(STDERR_FILENO),

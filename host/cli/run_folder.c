@@ -72,12 +72,10 @@ lt_status cli_run_folder(const cli_options *o, char **path, lt_error *e) {
   return st;
 }
 
-lt_status cli_run_saves(const cli_options *o, char **saves, lt_error *e) {
+lt_status cli_run_saves(const cli_options *o, char **path, char **saves, lt_error *e) {
   cli_options newest = *o;
-  char *path = NULL;
   newest.resume = true;
-  lt_status st = cli_run_folder(&newest, &path, e);
-  if (st == LT_OK && !(*saves = lt_durable_join(path, "saves"))) st = lt_fail_memory(e, 64, "a file name");
-  free(path);
+  lt_status st = cli_run_folder(&newest, path, e);
+  if (st == LT_OK && !(*saves = lt_durable_join(*path, "saves"))) st = lt_fail_memory(e, 64, "a file name");
   return st;
 }

@@ -61,9 +61,9 @@ static void print_rank(const lt_program *p, int32_t r) {
 }
 
 static void print_plan(const lt_program *p) {
-  printf("step        %lld tokens in at most %lld sequences of at most %lld; %d units\n",
+  printf("step        %lld tokens in at most %lld sequences of at most %lld; %d unit%s\n",
          (long long)p->plan.data.tokens, (long long)p->plan.data.sequences, (long long)p->plan.data.length,
-         (int)p->plan.units);
+         (int)p->plan.units, p->plan.units == 1 ? "" : "s");
   lt_text keeps = {0};
   lt_checkpoint_print(p, &keeps);
   printf("kept        %s\n", keeps.s ? keeps.s : "");
@@ -95,9 +95,9 @@ static void print_text(const lt_recipe_settings *s) {
 /* What an evaluation needs beside the step's own memory, while it runs. */
 static void print_evaluation(const lt_program *p) {
   char memory[24];
-  printf("evaluation  sequences of at most %lld; %d units; %s a rank (%lld B) more, while it runs\n",
-         (long long)p->plan.data.length, (int)p->plan.units, lt_text_size(memory, sizeof memory, (double)p->plan.peak),
-         (long long)p->plan.peak);
+  printf("evaluation  sequences of at most %lld; %d unit%s; %s a rank (%lld B) more, while it runs\n",
+         (long long)p->plan.data.length, (int)p->plan.units, p->plan.units == 1 ? "" : "s",
+         lt_text_size(memory, sizeof memory, (double)p->plan.peak), (long long)p->plan.peak);
 }
 
 static void put(const lt_text *t) { fputs(t->s ? t->s : "", stdout); }
@@ -109,7 +109,7 @@ lt_status cli_check(cli_options *o, lt_error *e) {
   lt_text settings = {0}, memory = {0};
   lt_status st = cli_read_recipe(o, &r, e);
   if (st == LT_OK) st = lt_recipe_banner(r, true, &settings, e);
-  lt_recipe_plan plan = {r, o->ranks, -1, 0};
+  lt_recipe_plan plan = {.recipe = r, .ranks = o->ranks, .keep = -1};
   const lt_recipe_settings *s = st == LT_OK ? lt_recipe_get(r) : NULL;
   bool evaluates = s && (s->n_eval || s->hold_out > 0);
   if (st == LT_OK) st = lt_recipe_reserve(&plan, evaluates, e);

@@ -84,9 +84,9 @@ static void announce(training *t) {
                    (int)p->plan.mesh.world, lt_cpu_threads());
   for (int64_t i = 0; i < lt_programs_count(lt_run_programs(t->run)); i++) {
     const lt_plan *x = &lt_programs_at(lt_run_programs(t->run), i)->plan;
-    cli_progress_say(&t->progress, "length  %lld tokens, %lld sequences, %d units, %s a rank",
-                     (long long)x->data.length, (long long)x->data.sequences, (int)x->units,
-                     lt_text_size(memory, sizeof memory, (double)x->peak));
+    cli_progress_say(&t->progress, "length  %lld tokens, %lld sequence%s, %d unit%s, %s a rank",
+                     (long long)x->data.length, (long long)x->data.sequences, x->data.sequences == 1 ? "" : "s",
+                     (int)x->units, x->units == 1 ? "" : "s", lt_text_size(memory, sizeof memory, (double)x->peak));
   }
   lt_text mesh = {0};
   lt_mesh_print(&p->plan.mesh, &mesh);
@@ -99,16 +99,22 @@ static void announce(training *t) {
 static lt_status load(training *t, lt_error *e) {
   const cli_options *o = t->o;
   const int64_t also[] = {o->resume};
+  char *folder = NULL;
+  lt_error none = {0};
+  if (o->resume && lt_world_rank(o->world) == 0)
+    (void)cli_run_folder(o, &folder, &none); /* enter() tells what is wrong */
   const lt_run_from from = {.recipe = cli_recipe_source(o),
                             .ranks = o->ranks,
                             .steps = o->steps,
                             .world = o->world,
+                            .plan = folder,
                             .met = &t->o->met,
                             .command = lt_hash_bytes(LT_HASH_START, also, sizeof also),
                             .watch = {.event = on_event, .stop = is_interrupted, .context = t, .log = {on_log, t}}};
   cli_progress_begin(&t->progress, 0, lt_world_rank(o->world) > 0);
   lt_status st = lt_run_load(&from, &t->run, e);
   if (st == LT_OK) t->progress.steps = lt_run_steps(t->run);
+  free(folder);
   return st;
 }
 

@@ -45,57 +45,13 @@ void lt_deal_free(lt_deal *d) {
   free(d->segment);
   free(d->first);
   free(d->tokens);
-  lt_vec_free(&d->owner);
-  lt_vec_free(&d->document);
+  lt_owners_free(&d->own);
   free(d);
 }
 
 void lt_deal_use(lt_deal *d, const lt_deal_policy *p, int64_t max_share) {
   d->policy = p ? *p : (lt_deal_policy){.kind = LT_PARTITION_CONTIGUOUS};
   d->max_share = max_share > 0 ? max_share : LT_SHARE_DEFAULT;
-}
-
-/* ---- Owners ---- */
-
-/* Where the documents of sequence q begin, counted from its first token, and its end. */
-static lt_status find_documents(lt_deal *d, const lt_step_table *t, int64_t q, lt_error *e) {
-  const int64_t first = t->start[q], end = t->start[q + 1];
-  d->document.n = 0;
-  for (int64_t i = first; i <= end; i++) {
-    if (i > first && i < end && t->document[i] == t->document[i - 1]) continue;
-    int64_t *border = lt_vec_push(&d->document);
-    if (!border) return lt_fail_memory(e, (size_t)d->document.n * sizeof *border, "the documents of a sequence");
-    *border = i - first;
-  }
-  return LT_OK;
-}
-
-static bool looks_at_documents(const lt_deal *d) { return d->sp > 1 && d->policy.kind >= LT_PARTITION_BALANCED; }
-
-static lt_status deal_owners(lt_deal *d, const lt_step_table *t, int64_t block, lt_error *e) {
-  lt_status st = LT_OK;
-  d->owner.n = 0;
-  for (int64_t q = 0; q < t->sequences && st == LT_OK; q++) {
-    const int64_t tokens = t->start[q + 1] - t->start[q], blocks = ceil_div(tokens, block);
-    if (blocks == 0) continue;
-    int32_t *owner = d->owner.at + d->owner.n;
-    if (looks_at_documents(d)) st = find_documents(d, t, q, e);
-    const lt_deal_sequence s = {.step = t->step,
-                                .index = q,
-                                .tokens = tokens,
-                                .block = block,
-                                .blocks = blocks,
-                                .ranks = d->sp,
-                                .most = lt_share_blocks(blocks, d->sp, d->max_share),
-                                .document = d->document.at,
-                                .documents = d->document.n - 1};
-    if (d->sp == 1)
-      memset(owner, 0, (size_t)blocks * sizeof *owner);
-    else if (st == LT_OK)
-      st = lt_partition_deal(&d->policy, &s, owner, e);
-    d->owner.n += blocks;
-  }
-  return st;
 }
 
 /* ---- Segments ---- */
@@ -126,29 +82,31 @@ static void deal_part(lt_deal *d, const lt_step_table *t, int64_t block, int32_t
   d->first[i] = *n;
   d->tokens[i] = 0;
   for (; q < q_end; q++) {
-    d->tokens[i] += deal_sequence(d, t, block, q, d->owner.at + *at, sp, n);
+    d->tokens[i] += deal_sequence(d, t, block, q, d->owners->owner.at + *at, sp, n);
     *at += ceil_div(t->start[q + 1] - t->start[q], block);
   }
-}
-
-static int64_t count_blocks(const lt_step_table *t, int64_t block) {
-  int64_t n = 0;
-  for (int64_t q = 0; q < t->sequences; q++) n += ceil_div(t->start[q + 1] - t->start[q], block);
-  return n;
 }
 
 /* Grown once, then steady from step to step. */
 static bool make_room(lt_deal *d, int64_t blocks) {
   int64_t n = 0;
-  return lt_vec_grow((void **)&d->segment, &n, &d->capacity, blocks, sizeof *d->segment) &&
-         lt_vec_grow((void **)&d->owner.at, &n, &d->owner.cap, blocks, sizeof *d->owner.at);
+  return lt_vec_grow((void **)&d->segment, &n, &d->capacity, blocks, sizeof *d->segment);
+}
+
+/* Who owns the blocks of the step: as it was dealt ahead, or as is dealt now. */
+static lt_status find_owners(lt_deal *d, const lt_step_table *t, int64_t block, int64_t blocks, lt_error *e) {
+  const lt_dealing how = {.policy = d->policy, .max_share = d->max_share, .ranks = d->sp, .block = block};
+  const lt_owners *dealt = t->owners;
+  const bool fits = dealt && dealt->ranks == d->sp && dealt->block == block && dealt->owner.n == blocks;
+  d->owners = fits ? dealt : &d->own;
+  return fits ? LT_OK : lt_owners_deal(&d->own, &how, t, e);
 }
 
 lt_status lt_deal_step(lt_deal *d, const lt_step_table *t, int64_t block, lt_error *e) {
   if (block < 1) return lt_fail(e, LT_USAGE, "a block holds at least one token, not %lld", (long long)block);
-  int64_t n = 0, blocks = count_blocks(t, block), before = 0, at = 0;
+  int64_t n = 0, blocks = lt_owners_blocks(t, block), before = 0, at = 0;
   if (!make_room(d, blocks)) return lt_fail_memory(e, (size_t)blocks * sizeof *d->segment, "the segments of a deal");
-  lt_status st = deal_owners(d, t, block, e);
+  lt_status st = find_owners(d, t, block, blocks, e);
   for (int32_t dp = 0; dp < d->dp && st == LT_OK; dp++) {
     for (int32_t sp = 0; sp < d->sp; sp++) {
       at = before;

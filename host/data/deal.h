@@ -3,9 +3,7 @@
 #ifndef LT_DATA_DEAL_H
 #define LT_DATA_DEAL_H
 
-#include "core/vec.h"
-#include "data/deal_policy.h"
-#include "data/step_table.h"
+#include "data/owners.h"
 
 typedef struct lt_segment { /* a run of consecutive tokens of the step table */
   int64_t start, count;
@@ -20,8 +18,8 @@ typedef struct lt_deal {
   int64_t *first;  /* [dp * sp * units + 1] */
   int64_t *tokens; /* [dp * sp * units] */
   int64_t capacity;
-  LT_VEC(int32_t) owner;    /* of the blocks of all sequences, one after the other */
-  LT_VEC(int64_t) document; /* of the sequence at hand: lt_deal_sequence */
+  lt_owners own;           /* of steps whose blocks were not dealt before */
+  const lt_owners *owners; /* of the step at hand: those, or its table's */
 } lt_deal;
 
 lt_status lt_deal_create(int32_t dp, int32_t sp, int32_t units, lt_deal **out, lt_error *e);
@@ -30,7 +28,8 @@ void lt_deal_free(lt_deal *d);
 void lt_deal_use(lt_deal *d, const lt_deal_policy *p, int64_t max_share);
 
 /* Deal a step. Sequences go over dp in consecutive runs, the first (count mod dp) ranks one more; a rank's sequences
-** over its units likewise; each sequence over sp in contiguous blocks of `block` tokens. Parts may be empty. */
+** over its units likewise; each sequence over sp in blocks of `block` tokens, as the table says who owns them if it was
+** dealt ahead for so many ranks and such blocks, else as the policy says now. Parts may be empty. */
 lt_status lt_deal_step(lt_deal *d, const lt_step_table *t, int64_t block, lt_error *e);
 
 /* A hash of who holds what, compared between ranks. */

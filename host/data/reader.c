@@ -26,6 +26,7 @@ struct lt_reader {
   lt_corpus_hand *hand;
   lt_corpus_part part;
   uint64_t seed;
+  int64_t stretch_tokens;
   stretch *stretch;
   int64_t stretches, total;
   order kept[3];       /* two epochs, as a step may roll over, and evaluation's */
@@ -60,6 +61,7 @@ lt_status lt_reader_create(const lt_corpus *c, lt_corpus_part part, uint64_t see
   r->corpus = c;
   r->part = part;
   r->seed = seed;
+  r->stretch_tokens = stretch_tokens;
   r->total = lt_corpus_tokens(c, part);
   for (int i = 0; i < 3; i++) r->kept[i].epoch = -1;
   lt_status st = lt_corpus_hand_create(&r->hand, e);
@@ -69,6 +71,10 @@ lt_status lt_reader_create(const lt_corpus *c, lt_corpus_part part, uint64_t see
   else
     lt_reader_free(r);
   return st;
+}
+
+lt_status lt_reader_again(const lt_reader *r, lt_reader **out, lt_error *e) {
+  return lt_reader_create(r->corpus, r->part, r->seed, r->stretch_tokens, out, e);
 }
 
 void lt_reader_free(lt_reader *r) {
@@ -134,9 +140,9 @@ static lt_status make_room(lt_reader *r, int64_t n, lt_error *e) {
   return LT_OK;
 }
 
-/* One piece: n tokens of a document from `offset` on become tokens [i, i + n) of the table, as document `number`. */
-static lt_status add_piece(lt_reader *r, int64_t document, int64_t offset, int64_t n, int64_t i, int32_t number,
-                           lt_step_table *t, lt_error *e) {
+/* One piece: n tokens of a document from `offset` on become tokens [i, i + n) of the table. */
+static lt_status add_piece(lt_reader *r, int64_t document, int64_t offset, int64_t n, int64_t i, lt_step_table *t,
+                           lt_error *e) {
   bool more = offset + n < lt_corpus_document_tokens(r->corpus, r->part, document);
   lt_status st = make_room(r, n + 1, e);
   if (st == LT_OK) st = lt_corpus_read(r->corpus, r->hand, r->part, document, offset, n + more, r->text, e);
@@ -146,14 +152,15 @@ static lt_status add_piece(lt_reader *r, int64_t document, int64_t offset, int64
     t->token[i + k] = r->text[k];
     t->label[i + k] = counted ? r->text[k + 1] : -1;
     t->weight[i + k] = counted ? 1.0f : 0.0f;
-    t->document[i + k] = number;
     t->position[i + k] = (int32_t)k;
   }
   return LT_OK;
 }
 
+typedef enum purpose { TRAIN, OUTLINE, EVAL } purpose;
+
 /* Tokens [cursor, cursor + tokens) of the endless text: epoch after epoch, or the one order of evaluation. */
-static lt_status fill(lt_reader *r, bool eval, int64_t cursor, int64_t tokens, int64_t length, lt_step_table *t,
+static lt_status fill(lt_reader *r, purpose what, int64_t cursor, int64_t tokens, int64_t length, lt_step_table *t,
                       lt_error *e) {
   lt_status st = LT_OK;
   int32_t number = 0;
@@ -163,15 +170,17 @@ static lt_status fill(lt_reader *r, bool eval, int64_t cursor, int64_t tokens, i
   for (int64_t i = 0; st == LT_OK && i < tokens;) {
     int64_t at = (cursor + i) % r->total, sequence_end = t->start[i / length + 1];
     const order *o;
-    st = find_order(r, eval ? EVAL_ORDER : (cursor + i) / r->total, &o, e);
+    st = find_order(r, what == EVAL ? EVAL_ORDER : (cursor + i) / r->total, &o, e);
     if (st != LT_OK) break;
     int64_t place = find_place(o, r->stretches, at), left = o->end[place] - at;
     const stretch *x = &r->stretch[o->stretch[place]];
     int64_t n = left < sequence_end - i ? left : sequence_end - i;
-    st = add_piece(r, x->document, x->offset + x->tokens - left, n, i, number++, t, e);
+    if (what != OUTLINE) st = add_piece(r, x->document, x->offset + x->tokens - left, n, i, t, e);
+    for (int64_t k = 0; k < n; k++) t->document[i + k] = number;
+    number++;
     i += n;
   }
-  return st == LT_OK ? lt_step_table_finish(t, e) : st;
+  return st == LT_OK && what != OUTLINE ? lt_step_table_finish(t, e) : st;
 }
 
 static lt_status check_sizes(int64_t cursor, int64_t tokens, int64_t length, const lt_step_table *t, lt_error *e) {
@@ -190,7 +199,14 @@ lt_status lt_reader_step(lt_reader *r, int64_t step, int64_t cursor, int64_t tok
                          lt_error *e) {
   lt_status st = check_sizes(cursor, tokens, length, t, e);
   t->step = step;
-  return st == LT_OK ? fill(r, false, cursor, tokens, length, t, e) : st;
+  return st == LT_OK ? fill(r, TRAIN, cursor, tokens, length, t, e) : st;
+}
+
+lt_status lt_reader_outline(lt_reader *r, int64_t step, int64_t cursor, int64_t tokens, int64_t length,
+                            lt_step_table *t, lt_error *e) {
+  lt_status st = check_sizes(cursor, tokens, length, t, e);
+  t->step = step;
+  return st == LT_OK ? fill(r, OUTLINE, cursor, tokens, length, t, e) : st;
 }
 
 static int64_t eval_tokens(const lt_reader *r, int64_t limit) {
@@ -210,5 +226,5 @@ lt_status lt_reader_eval(lt_reader *r, int64_t batch, int64_t tokens, int64_t le
   int64_t n = left < tokens ? left : tokens;
   lt_status st = check_sizes(cursor, n, length, t, e);
   t->step = batch;
-  return st == LT_OK ? fill(r, true, cursor, n, length, t, e) : st;
+  return st == LT_OK ? fill(r, EVAL, cursor, n, length, t, e) : st;
 }

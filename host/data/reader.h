@@ -14,6 +14,8 @@ typedef struct lt_reader lt_reader;
 ** shorter. A step of few tokens then reads from many documents, not from a part of one. */
 lt_status lt_reader_create(const lt_corpus *c, lt_corpus_part part, uint64_t seed, int64_t stretch, lt_reader **out,
                            lt_error *e);
+/* Another that reads the same, for another thread. */
+lt_status lt_reader_again(const lt_reader *r, lt_reader **out, lt_error *e);
 void lt_reader_free(lt_reader *r);
 
 /* Tokens of one epoch: cursor / this is the epoch. */
@@ -24,6 +26,10 @@ int64_t lt_reader_epoch_tokens(const lt_reader *r);
 ** or -1 where the text ends. The table must have room for tokens and ceil(tokens / length) sequences. */
 lt_status lt_reader_step(lt_reader *r, int64_t step, int64_t cursor, int64_t tokens, int64_t length, lt_step_table *t,
                          lt_error *e);
+
+/* The same without a byte read: only the sequences and documents of the table. */
+lt_status lt_reader_outline(lt_reader *r, int64_t step, int64_t cursor, int64_t tokens, int64_t length,
+                            lt_step_table *t, lt_error *e);
 
 /* Evaluation: batch b = 0, 1, … of one pass over every document, in an order of its own that no seed and no run
 ** changes, so that losses of different runs compare. Ends after `limit` tokens (0: none), the last batch is shorter.

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-lt_status lt_step_table_create(int64_t tokens, int64_t sequences, lt_step_table **out, lt_error *e) {
+static lt_status create(int64_t tokens, int64_t sequences, bool outline, lt_step_table **out, lt_error *e) {
   *out = NULL;
   if (tokens < 0 || tokens > INT32_MAX || sequences < 0 || sequences > INT32_MAX) {
     lt_fail(e, LT_USAGE, "a step table needs a size between 0 and 2147483647");
@@ -20,20 +20,32 @@ lt_status lt_step_table_create(int64_t tokens, int64_t sequences, lt_step_table 
   if (!t) return lt_fail_memory(e, sizeof *t, "a step table");
   size_t n = (size_t)tokens + 1; /* one more: an empty table has arrays too */
   t->start = calloc((size_t)sequences + 1, sizeof *t->start);
-  t->token = calloc(n, sizeof *t->token);
-  t->label = calloc(n, sizeof *t->label);
   t->document = calloc(n, sizeof *t->document);
-  t->position = calloc(n, sizeof *t->position);
-  t->ordinal = calloc(n, sizeof *t->ordinal);
-  t->weight = calloc(n, sizeof *t->weight);
+  bool ok = t->start && t->document;
+  if (!outline) {
+    t->token = calloc(n, sizeof *t->token);
+    t->label = calloc(n, sizeof *t->label);
+    t->position = calloc(n, sizeof *t->position);
+    t->ordinal = calloc(n, sizeof *t->ordinal);
+    t->weight = calloc(n, sizeof *t->weight);
+    ok = ok && t->token && t->label && t->position && t->ordinal && t->weight;
+  }
   t->capacity_tokens = tokens;
   t->capacity_sequences = sequences;
-  if (!t->start || !t->token || !t->label || !t->document || !t->position || !t->ordinal || !t->weight) {
+  if (!ok) {
     lt_step_table_free(t);
     return lt_fail_memory(e, n * 6 * 4, "a step table");
   }
   *out = t;
   return LT_OK;
+}
+
+lt_status lt_step_table_create(int64_t tokens, int64_t sequences, lt_step_table **out, lt_error *e) {
+  return create(tokens, sequences, false, out, e);
+}
+
+lt_status lt_step_table_create_outline(int64_t tokens, int64_t sequences, lt_step_table **out, lt_error *e) {
+  return create(tokens, sequences, true, out, e);
 }
 
 void lt_step_table_free(lt_step_table *t) {

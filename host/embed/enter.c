@@ -34,7 +34,8 @@ static lt_status describe(lt_run *r, lt_error *e) {
   lt_text settings = {0};
   lt_status st = lt_recipe_print(r->recipe, &settings, e);
   if (st == LT_OK)
-    st = lt_folder_describe(&r->folder, &r->from, r->text, r->bytes, r->ranks, settings.s ? settings.s : "", e);
+    st =
+        lt_folder_describe(&r->folder, &r->from, r->text, r->bytes, r->ranks, settings.s ? settings.s : "", r->made, e);
   lt_text_free(&settings);
   return st;
 }
@@ -44,5 +45,7 @@ lt_status lt_run_enter(lt_run *r, bool again, lt_error *e) {
   if (st == LT_OK) st = lt_steer_open(r, e);
   if (st != LT_OK || !r->folder.path) return st;
   st = describe(r, e);
-  return st == LT_OK ? lt_metrics_open(r->folder.metrics, lt_trainer_next(r->trainer) - 1, &r->metrics, e) : st;
+  if (st == LT_OK) st = lt_metrics_open(r->folder.metrics, lt_trainer_next(r->trainer) - 1, &r->metrics, e);
+  if (st == LT_OK) lt_steer_ran(r, lt_metrics_ran(r->metrics));
+  return st;
 }

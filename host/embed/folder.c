@@ -4,6 +4,7 @@
 
 #include "core/text.h"
 #include "store/durable.h"
+#include "store/json.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -64,8 +65,8 @@ static lt_status put_file(const lt_folder *f, const char *name, const char *s, s
 }
 
 lt_status lt_folder_describe(const lt_folder *f, const lt_recipe_source *from, const char *recipe, size_t bytes,
-                             int32_t ranks, const char *settings, lt_error *e) {
-  lt_text t = {0};
+                             int32_t ranks, const char *settings, const lt_tree *plan, lt_error *e) {
+  lt_text t = {0}, chosen = {0};
   lt_text_add(&t, "ltrain %s\nrecipe %s\nranks %d\n", lt_version(), from->path, (int)ranks);
   for (int i = 0; i < from->n_arg; i++) lt_text_add(&t, "argument %s\n", from->arg[i]);
   for (int i = 0; i < from->n_set; i++) lt_text_add(&t, "set %s\n", from->set[i]);
@@ -73,6 +74,9 @@ lt_status lt_folder_describe(const lt_folder *f, const lt_recipe_source *from, c
   lt_status st = t.failed ? lt_fail_memory(e, t.n, "the settings of the run") : LT_OK;
   if (st == LT_OK) st = put_file(f, "recipe.lua", recipe, bytes, e);
   if (st == LT_OK) st = put_file(f, "settings.txt", t.s, t.n, e);
+  if (st == LT_OK) st = lt_json_print(plan, &chosen, e);
+  if (st == LT_OK) st = put_file(f, LT_FOLDER_PLAN, chosen.s, chosen.n, e);
+  lt_text_free(&chosen);
   lt_text_free(&t);
   return st;
 }

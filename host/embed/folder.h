@@ -3,6 +3,9 @@
 #define LT_EMBED_FOLDER_H
 
 #include "script/recipe.h"
+#include "store/tree.h"
+
+#define LT_FOLDER_PLAN "plan.json"
 
 typedef struct lt_folder {
   char *path, *saves, *metrics;
@@ -14,8 +17,9 @@ typedef struct lt_folder {
 lt_status lt_folder_open(const char *path, bool resume, lt_folder *f, lt_error *e);
 void lt_folder_close(lt_folder *f);
 
-/* Write down what is run in it: recipe.lua, and in settings.txt with what. */
+/* Write down what is run in it: recipe.lua, in settings.txt with what, in plan.json as what it was planned. On the disk
+** before it returns, so before the first step. */
 lt_status lt_folder_describe(const lt_folder *f, const lt_recipe_source *from, const char *recipe, size_t bytes,
-                             int32_t ranks, const char *settings, lt_error *e);
+                             int32_t ranks, const char *settings, const lt_tree *plan, lt_error *e);
 
 #endif

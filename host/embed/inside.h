@@ -28,6 +28,8 @@ struct lt_run {
   lt_recipe *recipe;
   const lt_recipe_settings *s;
   lt_corpus *corpus;
+  lt_tree *known; /* the record of the plan that is used again; NULL */
+  lt_tree *made;  /* that of the plan at hand */
   lt_recipe_plan plan;
   lt_programs *programs; /* until the trainer has them, as the next */
   lt_program *eval;
@@ -35,6 +37,7 @@ struct lt_run {
   struct lt_steer *steer; /* controls and policies */
   lt_generation *writer;  /* of text; NULL: nobody has asked for any */
   bool fed;               /* the program gives the tokens of every step */
+  bool measures;          /* no step is taken */
   bool entered;           /* rank 0 has a folder */
   lt_folder folder;
   lt_metrics *metrics;
@@ -51,7 +54,8 @@ struct lt_run {
 
 /* train.c */
 lt_status lt_run_loop(lt_run *r, lt_error *e); /* lt_run_train */
-/* A step. *why: a policy failed, or differs between ranks; all ranks have it, and the step has not run. */
+/* A step. *why: its text cannot be read, a policy failed, or differs between ranks; all ranks have it, and the step has
+** not run. */
 lt_status lt_run_advance(lt_run *r, lt_run_stats *out, lt_error *why, lt_error *e);
 lt_status lt_run_keep(lt_run *r, const char *saves, lt_error *e); /* save; NULL: in its folder */
 /* measure.c: the tokens of the next step, if they are given; lt_run_evaluate */
@@ -67,8 +71,10 @@ lt_status lt_run_hold(lt_run *r, double *lr, lt_error *e);
 lt_status lt_steer_create(lt_run *r, lt_error *e); /* once the trainer is there */
 void lt_steer_free(struct lt_steer *s);
 lt_status lt_steer_open(lt_run *r, lt_error *e); /* the log of speed controls in the folder: rank 0's */
-/* Before a step, collective: policies have their say, controls are set, *lr is known. `now`: what of the step's line is
-** known: a held-out loss. Where a policy fails or differs between ranks: LT_OK, and *why on all ranks. */
+void lt_steer_ran(lt_run *r, int64_t step); /* steps up to it were run before: their speed controls are used again */
+/* Before a step, collective: its text is there and dealt, policies have their say, controls are set, *lr is known.
+** `now`: what of the step's line is known: a held-out loss. Where the text cannot be read, or a policy fails or differs
+** between ranks: LT_OK, and *why on all ranks. */
 lt_status lt_steer_before(lt_run *r, const lt_run_stats *now, double *lr, lt_error *why, lt_error *e);
 /* The step has run: its statistics are what policies get next. */
 lt_status lt_steer_after(lt_run *r, const lt_step_stats *stats, lt_error *e);

@@ -5,9 +5,11 @@
 
 #include "core/hash.h"
 #include "store/durable.h"
+#include "store/json.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* ---- What it is made from ---- */
 
@@ -36,6 +38,43 @@ static lt_status copy_source(lt_run *r, const lt_recipe_source *from, lt_error *
   if (st == LT_OK) st = copy_words(from->set, from->n_set, &r->from.set, e);
   r->from.n_arg = from->n_arg;
   r->from.n_set = from->n_set;
+  return st;
+}
+
+/* ---- The plan of an earlier run ---- */
+
+/* What there is of it in the folder; a record that cannot be read is told, and planned without. */
+static lt_status read_plan(lt_run *r, const char *folder, lt_text *text, lt_error *e) {
+  char *path = lt_durable_join(folder, LT_FOLDER_PLAN), *s = NULL;
+  lt_error own = {0};
+  size_t n;
+  if (!path) return lt_fail_memory(e, 64, "a file name");
+  if (access(path, F_OK) == 0 && lt_durable_read(path, &s, &n, &own) == LT_OK &&
+      lt_json_parse(s, n, path, &r->known, &own) == LT_OK)
+    lt_text_bytes(text, s, n);
+  if (own.code) lt_log_write(&r->watch.log, LT_LOG_WARN, "%s: %s: the run is planned anew", path, own.what);
+  lt_tree_free(r->known); /* all ranks read what they hear */
+  r->known = NULL;
+  free(s);
+  free(path);
+  return text->failed ? lt_fail_memory(e, text->n, "the record of the plan") : LT_OK;
+}
+
+/* Rank 0's word, for all. */
+static lt_status hear_plan(lt_run *r, const char *folder, lt_error *e) {
+  lt_text text = {0};
+  lt_error own = {0};
+  if (folder && lt_world_rank(r->world) == 0) (void)read_plan(r, folder, &text, &own);
+  int64_t n = (int64_t)text.n;
+  lt_status st = lt_world_tell(r->world, 0, &own, e);
+  if (st == LT_OK) st = lt_world_broadcast(r->world, 0, &n, sizeof n, e);
+  char *s = st == LT_OK ? calloc((size_t)n + 1, 1) : NULL;
+  if (st == LT_OK && !s) st = lt_fail_memory(e, (size_t)n, "the record of the plan");
+  if (st == LT_OK && text.n) memcpy(s, text.s, text.n);
+  if (st == LT_OK) st = lt_world_broadcast(r->world, 0, s, n, e);
+  if (st == LT_OK && n) st = lt_json_parse(s, (size_t)n, LT_FOLDER_PLAN, &r->known, e);
+  free(s);
+  lt_text_free(&text);
   return st;
 }
 
@@ -83,9 +122,14 @@ static lt_status compile(lt_run *r, const lt_run_from *from, lt_error *e) {
   if (st == LT_OK && !r->fed) st = open_corpus(r, e);
   if (st != LT_OK) return st;
   bool evaluates = r->fed || lt_corpus_documents(r->corpus, LT_CORPUS_EVAL) > 0;
-  r->plan = (lt_recipe_plan){r->recipe, r->ranks, r->world ? lt_world_rank(r->world) : -1, 0};
-  st = lt_recipe_reserve(&r->plan, evaluates, e);
-  if (st == LT_OK) st = lt_recipe_programs(&r->plan, &r->programs, e);
+  r->plan = (lt_recipe_plan){.recipe = r->recipe,
+                             .ranks = r->ranks,
+                             .keep = r->world ? lt_world_rank(r->world) : -1,
+                             .known = r->known,
+                             .made = r->made = lt_tree_table()};
+  if (!r->made) return lt_fail_memory(e, 64, "the record of the plan");
+  if (!r->measures) st = lt_recipe_reserve(&r->plan, evaluates, e);
+  if (st == LT_OK && !r->measures) st = lt_recipe_programs(&r->plan, &r->programs, e);
   if (st == LT_OK && evaluates) st = lt_recipe_evaluation(&r->plan, r->programs, &r->eval, e);
   return st;
 }
@@ -99,7 +143,7 @@ static uint64_t hash_list(uint64_t h, const char *const *list, int n) {
 
 static uint64_t hash_graphs(const lt_programs *p) {
   uint64_t h = LT_HASH_START;
-  for (int64_t i = 0; i < lt_programs_count(p); i++) {
+  for (int64_t i = 0; p && i < lt_programs_count(p); i++) {
     const lt_program *x = lt_programs_at(p, i);
     uint64_t graph = lt_graph_hash(x->graph, &x->plan.mesh);
     h = lt_hash_bytes(h, &graph, sizeof graph);
@@ -115,7 +159,7 @@ static lt_status agree(lt_run *r, const lt_run_from *from, lt_error *e) {
   const uint64_t h = LT_HASH_START;
   const int64_t steps = from->steps;
   const uint64_t command[] = {from->command, (uint64_t)steps};
-  const uint64_t plans[] = {lt_programs_hash(r->programs), r->eval ? r->eval->plan.hash : 0};
+  const uint64_t plans[] = {r->programs ? lt_programs_hash(r->programs) : 0, r->eval ? r->eval->plan.hash : 0};
   const uint64_t graphs[] = {hash_graphs(r->programs),
                              r->eval ? lt_graph_hash(r->eval->graph, &r->eval->plan.mesh) : 0};
   const lt_agreed what[] = {
@@ -146,11 +190,13 @@ lt_status lt_run_load(const lt_run_from *from, lt_run **out, lt_error *e) {
     *r = (lt_run){.world = from->world,
                   .ranks = from->ranks,
                   .fed = from->fed,
+                  .measures = from->measures,
                   .watch = from->watch,
                   .saved = -1,
                   .folder = {.lock = -1}};
     r->met = from->met ? from->met : &r->met_here;
-    st = compile(r, from, &own);
+    st = hear_plan(r, from->plan, &own);
+    if (st == LT_OK) st = compile(r, from, &own);
   }
   st = lt_world_meet(from->world, st, from->met ? from->met : &met, &own);
   if (st == LT_OK) st = agree(r, from, &own);
@@ -166,7 +212,8 @@ lt_status lt_run_load(const lt_run_from *from, lt_run **out, lt_error *e) {
 
 lt_status lt_run_start(lt_run *r, lt_error *e) {
   const lt_recipe_settings *s = r->s;
-  lt_status st = lt_recipe_weigh_alike(r->recipe, lt_mesh_sp(&lt_programs_at(r->programs, 0)->plan.mesh), e);
+  const lt_program *any = r->programs ? lt_programs_at(r->programs, 0) : r->eval;
+  lt_status st = lt_recipe_weigh_alike(r->recipe, lt_mesh_sp(&any->plan.mesh), e);
   if (st != LT_OK) return st;
   lt_length *length = calloc((size_t)s->n_length + 1, sizeof *length);
   if (!length) return lt_fail_memory(e, sizeof *length, "a run");
@@ -175,6 +222,7 @@ lt_status lt_run_start(lt_run *r, lt_error *e) {
                                 .seed = s->seed,
                                 .corpus = r->corpus,
                                 .fed = r->fed,
+                                .measures = r->measures,
                                 .stretch = s->stretch,
                                 .tokens = s->tokens,
                                 .length = length,
@@ -203,6 +251,8 @@ void lt_run_close(lt_run *r) {
   lt_corpus_close(r->corpus);
   lt_folder_close(&r->folder);
   lt_recipe_free(r->recipe);
+  lt_tree_free(r->known);
+  lt_tree_free(r->made);
   free((void *)(uintptr_t)r->from.path);
   free_words(r->from.arg);
   free_words(r->from.set);

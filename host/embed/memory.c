@@ -11,7 +11,7 @@ int64_t lt_recipe_data_bytes(const lt_recipe_settings *s) {
   lt_length shortest = {0, s->length[0].length}; /* as many sequences as there ever are */
   for (int32_t i = 1; i < s->n_length; i++)
     if (s->length[i].length < shortest.length) shortest.length = s->length[i].length;
-  const lt_course course = {s->tokens, &shortest, 1};
+  const lt_course course = {.tokens = s->tokens, .length = &shortest, .n_length = 1};
   return lt_look_ahead_bytes(&course, s->look_ahead);
 }
 

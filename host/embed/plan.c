@@ -2,6 +2,9 @@
 ** A length of the recipe is a structure: as many sequences as its tokens make, planned apart from other lengths. */
 #include "embed/plan.h"
 
+#include "embed/plan_record.h"
+
+#include <stdlib.h>
 #include <string.h>
 
 static int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b != 0); }
@@ -86,19 +89,51 @@ typedef struct compilation {
   int64_t budget;
 } compilation;
 
-static lt_status compile(const lt_recipe_plan *p, const lt_structure *of, const compilation *c, lt_program **out,
-                         lt_error *e) {
+/* Choose as `known` says, where it knows. */
+static lt_status compile_as(const lt_recipe_plan *p, const lt_structure *of, const compilation *c, const lt_tree *known,
+                            lt_program **out, lt_error *e) {
   const lt_recipe_settings *s = lt_recipe_get(p->recipe);
   lt_plan_options o = {0};
+  lt_plan_choice choice = {0};
   lt_recipe_build build = {p->recipe, c->training};
+  *out = NULL;
   lt_status st = ask(p->recipe, p->ranks, of, c->least, &o, e);
+  if (st != LT_OK) return st;
   o.budget = c->budget;
   if (!c->training) {
     o.backward = false;
     o.shard = 0;
   }
-  if (st == LT_OK) st = lt_compile(s->real, lt_recipe_graph, &build, &o, p->keep, out, e);
-  if (st != LT_OK) lt_recipe_place(p->recipe, e);
+  const uint64_t asked = lt_plan_asked(&o, s->block, s->budget);
+  if (lt_plan_recall(known, of->length, c->training, asked, &choice)) {
+    o.units = choice.units;
+    o.data.block = choice.block;
+    o.machine = choice.machine;
+    o.option = choice.option;
+    o.n_option = choice.n_option;
+  }
+  st = lt_compile(s->real, lt_recipe_graph, &build, &o, p->keep, out, e);
+  free(choice.option);
+  if (st == LT_OK && p->made && !c->least) st = lt_plan_note(p->made, *out, c->training, asked, e);
+  return st;
+}
+
+/* What was recorded but cannot be done any more, with another version or a file that was changed, is planned anew. */
+static lt_status compile(const lt_recipe_plan *p, const lt_structure *of, const compilation *c, lt_program **out,
+                         lt_error *e) {
+  const lt_tree *known = c->least ? NULL : p->known;
+  lt_error own = {0};
+  lt_status st = compile_as(p, of, c, known, out, &own);
+  if (st == LT_RECIPE && known) {
+    lt_program_free(*out);
+    own = (lt_error){0};
+    st = compile_as(p, of, c, NULL, out, &own);
+  }
+  if (st == LT_OK) return LT_OK;
+  lt_program_free(*out);
+  *out = NULL;
+  if (e && !e->code) *e = own;
+  lt_recipe_place(p->recipe, e);
   return st;
 }
 
@@ -158,7 +193,7 @@ lt_status lt_recipe_evaluation(const lt_recipe_plan *plan, const lt_programs *be
   const lt_recipe_settings *s = lt_recipe_get(plan->recipe);
   const lt_structure of = lt_recipe_structure(s, s->eval_length);
   int64_t taken = 0;
-  for (int64_t i = 0; i < lt_programs_count(beside); i++) {
+  for (int64_t i = 0; beside && i < lt_programs_count(beside); i++) {
     const lt_plan *p = &lt_programs_at(beside, i)->plan;
     if (p->peak > taken) taken = p->peak;
   }

@@ -5,12 +5,15 @@
 
 #include "run/programs.h"
 #include "script/recipe.h"
+#include "store/tree.h"
 
 typedef struct lt_recipe_plan { /* for whom is compiled; the context of lt_recipe_program */
   lt_recipe *recipe;
   int32_t ranks;
-  int32_t keep;   /* the rank whose schedule is kept; -1: all */
-  int64_t beside; /* bytes of the budget that are not for training: set by lt_recipe_reserve */
+  int32_t keep;         /* the rank whose schedule is kept; -1: all */
+  int64_t beside;       /* bytes of the budget that are not for training: set by lt_recipe_reserve */
+  const lt_tree *known; /* a record (plan_record.h) whose choices are made again; NULL: none */
+  lt_tree *made;        /* where choices are recorded; NULL: nowhere */
 } lt_recipe_plan;
 
 /* Steps whose sequences have at most `length` tokens. */
@@ -25,7 +28,7 @@ lt_status lt_recipe_programs(lt_recipe_plan *plan, lt_programs **out, lt_error *
 /* The training program of a structure, and why it is as it is. */
 lt_status lt_recipe_explained(const lt_recipe_plan *plan, const lt_structure *of, struct lt_reasons *why,
                               lt_program **out, lt_error *e);
-/* The program that evaluates, forward only, at its own length, in what these leave of the budget. */
+/* The program that evaluates, forward only, at its own length, in what these (NULL: none) leave of the budget. */
 lt_status lt_recipe_evaluation(const lt_recipe_plan *plan, const lt_programs *beside, lt_program **out, lt_error *e);
 /* A stage of every length, with a line that says which where there are several. */
 lt_status lt_recipe_stage(lt_recipe *r, int32_t ranks, const char *stage, int32_t rank, lt_text *out, lt_error *e);

@@ -57,6 +57,7 @@ static lt_status open_in(const lt_run_options *o, lt_comm *comm, lt_world *world
       .ranks = ranks,
       .steps = o->steps ? o->steps : -1,
       .world = world,
+      .plan = o->plan,
       .fed = o->flags & LT_RUN_FED,
       .watch = {.event = o->event, .context = o->context, .log = {o->log, o->context}}};
   lt_status st = lt_run_load(&from, out, e);
@@ -106,7 +107,7 @@ lt_status lt_run_step(lt_run *r, const lt_batch *batch, lt_run_stats *out, lt_er
   lt_status st = lt_struct_check(out, "lt_run_stats", &own);
   if (st == LT_OK) st = lt_run_feed(r, batch, &own);
   if (st == LT_OK) st = lt_run_advance(r, &stats, &why, &own);
-  if (st == LT_OK && why.code) { /* a policy's fault: the same on all ranks, and the run is as it was */
+  if (st == LT_OK && why.code) { /* of the text or a policy: the same on all ranks, and the run is as it was */
     own = why;
     st = why.code;
     *r->met = true;

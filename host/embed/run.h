@@ -22,7 +22,9 @@ typedef struct lt_run_from {
   int64_t steps;           /* the run ends after; -1: as the recipe says */
   lt_world *world;         /* of which this process runs one rank; NULL: all run here. Borrowed */
   bool *met;               /* set when all ranks hold the same error; may be NULL. Outlives the run */
+  const char *plan;        /* the folder of a run whose plan is used again, as rank 0 says; NULL: none */
   bool fed;                /* the tokens of every step are given: data.train is not looked at */
+  bool measures;           /* it takes no step: its parameters are all it holds */
   uint64_t command;        /* hash of what else the ranks must have been told alike */
   lt_run_watch watch;
 } lt_run_from;

@@ -17,6 +17,7 @@ struct lt_steer {
   lt_metrics *speed; /* rank 0: speed controls, a line when they change */
   lt_tree **logged;  /* [n_logged] lines of earlier runs, by step */
   int64_t n_logged;
+  int64_t ran; /* the last step that earlier runs in the folder have recorded; -1 */
 };
 
 /* ---- Made once ---- */
@@ -24,6 +25,7 @@ struct lt_steer {
 lt_status lt_steer_create(lt_run *r, lt_error *e) {
   struct lt_steer *s = r->steer = calloc(1, sizeof *s);
   if (!s) return lt_fail_memory(e, sizeof *s, "policies");
+  s->ran = -1;
   lt_status st = lt_recipe_steering(r->recipe, &s->recipe, e);
   if (st != LT_OK) return st;
   int32_t controls, policies;
@@ -73,12 +75,15 @@ lt_status lt_steer_open(lt_run *r, lt_error *e) {
   if (!lt_steering_policies(s->steering, LT_POLICY_SPEED)) return LT_OK;
   if (r->folder.path) {
     char *path = lt_durable_join(r->folder.path, "speed.jsonl");
-    lt_status st = path ? lt_metrics_open(path, INT64_MAX, &s->speed, &own) : lt_fail_memory(&own, 64, "a file name");
+    lt_status st =
+        path ? lt_metrics_open_plain(path, INT64_MAX, &s->speed, &own) : lt_fail_memory(&own, 64, "a file name");
     if (st == LT_OK) (void)read_log(s, path, &own);
     free(path);
   }
   return lt_world_tell(r->world, 0, &own, e);
 }
+
+void lt_steer_ran(lt_run *r, int64_t step) { r->steer->ran = step; }
 
 /* ---- What policies get ---- */
 
@@ -115,9 +120,10 @@ static lt_status ask_step(struct lt_steer *s, const lt_run_stats *now, lt_error 
   return st;
 }
 
-/* A run that goes on does what it did before, as far as its log reaches. */
+/* A run that goes on does what it did before, as far as it came then: a step whose controls changed is in the log, one
+** that is only in the metrics kept those before it. */
 static bool replay(struct lt_steer *s, int64_t step) {
-  bool covered = s->n_logged && step <= step_of(s->logged[s->n_logged - 1]);
+  bool covered = step <= s->ran || (s->n_logged && step <= step_of(s->logged[s->n_logged - 1]));
   for (int64_t i = 0; covered && i < s->n_logged; i++) {
     const lt_tree *line = s->logged[i];
     if (step_of(line) != step) continue;
@@ -202,6 +208,25 @@ static lt_status compare(lt_run *r, lt_error *why, lt_error *e) {
   return st;
 }
 
+/* The same of what a partition of the recipe's own has said of the step. */
+static lt_status compare_dealt(lt_run *r, lt_error *why, lt_error *e) {
+  const lt_agreed what = {"the answer of policy 'layout.partition'", lt_trainer_dealt(r->trainer)};
+  lt_error found = {0};
+  int32_t which;
+  if (!r->world || r->s->partition.kind != LT_PARTITION_OWN) return LT_OK;
+  lt_status st = lt_world_agree(r->world, &what, 1, &which, &found);
+  if (st != LT_OK && which == 0) {
+    found.code = LT_RECIPE;
+    found.where[0] = 0;
+    lt_error_key(&found, "layout.partition");
+    lt_recipe_place(r->recipe, &found);
+    *why = found;
+    return LT_OK;
+  }
+  if (st != LT_OK && e && !e->code) *e = found;
+  return st;
+}
+
 static lt_status apply(lt_run *r, lt_error *e) {
   const lt_steering *s = r->steer->steering;
   lt_status st = LT_OK;
@@ -218,7 +243,8 @@ lt_status lt_steer_before(lt_run *r, const lt_run_stats *now, double *lr, lt_err
   int64_t step = lt_trainer_next(r->trainer);
   lt_error own = {0};
   bool met = false;
-  lt_status st = lt_recipe_lr(r->recipe, step, lr, &own);
+  lt_status st = lt_trainer_read(r->trainer, &own);
+  if (st == LT_OK) st = lt_recipe_lr(r->recipe, step, lr, &own);
   if (st == LT_OK) st = ask_step(s, now, &own);
   if (st == LT_OK && lt_world_rank(r->world) == 0 && lt_steering_policies(s->steering, LT_POLICY_SPEED))
     st = ask_speed(s, step, &own);
@@ -229,6 +255,7 @@ lt_status lt_steer_before(lt_run *r, const lt_run_stats *now, double *lr, lt_err
   }
   if (st != LT_OK) *why = own;
   st = why->code ? LT_OK : compare(r, why, e);
+  if (st == LT_OK && !why->code) st = compare_dealt(r, why, e);
   if (st == LT_OK && !why->code) st = share_speed(r, e);
   if (st == LT_OK && !why->code) st = apply(r, e);
   if (why->code) lt_steering_cancel(s->steering);

@@ -71,18 +71,38 @@ static lt_status compile_at(lt_trainer *t, int64_t step, lt_error *e) {
 
 static lt_status compile_all(lt_trainer *t, lt_error *e) {
   lt_status st = t->o.arrays ? compile_at(t, 0, e) : LT_OK;
-  for (int32_t i = 0; st == LT_OK && i < t->o.n_length; i++) st = compile_at(t, t->o.length[i].step, e);
+  for (int32_t i = 0; st == LT_OK && i < t->o.n_length && !t->o.measures; i++)
+    st = compile_at(t, t->o.length[i].step, e);
   if (st != LT_OK || !t->eval || t->o.arrays) return st;
   return check_plan(lt_session_program(t->eval), t->o.tokens, sequences_in(t->o.tokens, t->o.eval_length), e);
 }
 
+/* How the steps of every length are dealt over sp, by their programs. */
+static lt_status find_dealing(lt_trainer *t, lt_error *e) {
+  const lt_program *p = lt_session_program(t->train);
+  if (lt_mesh_sp(&p->plan.mesh) == 1) return LT_OK;
+  t->dealing = calloc((size_t)t->o.n_length, sizeof *t->dealing);
+  lt_status st = t->dealing ? LT_OK : lt_fail_memory(e, sizeof *t->dealing, "a run");
+  for (int32_t i = 0; i < t->o.n_length && st == LT_OK; i++) {
+    const lt_structure of = lt_trainer_structure(&t->o, t->o.length[i].step);
+    st = lt_programs_get(t->programs, &of, &p, e);
+    if (st != LT_OK) break;
+    const lt_data_bounds *d = &p->plan.data;
+    t->dealing[i] = (lt_dealing){
+        .max_share = d->max_share, .ranks = lt_mesh_sp(&p->plan.mesh), .block = d->block > 0 ? d->block : 1};
+    if (d->partition) t->dealing[i].policy = *d->partition;
+  }
+  return st;
+}
+
 static lt_status create_readers(lt_trainer *t, lt_error *e) {
   lt_corpus *c = t->o.corpus;
-  const lt_course course = {t->o.tokens, t->o.length, t->o.n_length};
   lt_reader *r = NULL;
   if (!c) return LT_OK;
-  lt_status st = lt_reader_create(c, LT_CORPUS_TRAIN, t->o.seed, t->o.stretch, &r, e);
-  if (st == LT_OK) st = lt_look_ahead_create(r, &course, t->o.look_ahead, &t->text, e);
+  lt_status st = t->o.measures ? LT_OK : find_dealing(t, e);
+  const lt_course course = {t->o.tokens, t->o.length, t->o.n_length, t->dealing};
+  if (st == LT_OK && !t->o.measures) st = lt_reader_create(c, LT_CORPUS_TRAIN, t->o.seed, t->o.stretch, &r, e);
+  if (st == LT_OK && !t->o.measures) st = lt_look_ahead_create(r, &course, t->o.look_ahead, &t->text, e);
   if (st == LT_OK && t->eval && lt_corpus_documents(c, LT_CORPUS_EVAL) > 0)
     st = lt_reader_create(c, LT_CORPUS_EVAL, t->o.seed, 0, &t->held_out, e);
   return st;
@@ -97,6 +117,7 @@ static lt_status copy_lengths(lt_trainer *t, const lt_length *from, lt_error *e)
 }
 
 lt_status lt_trainer_enter(lt_trainer *t, lt_error *e) {
+  if (t->o.measures) return LT_OK;
   const lt_programs_place at = {.device = t->o.device, .seed = t->o.seed, .world = t->o.world};
   const lt_structure of = lt_trainer_structure(&t->o, t->next);
   return lt_programs_enter(t->programs, &at, &of, &t->train, e);
@@ -105,6 +126,10 @@ lt_status lt_trainer_enter(lt_trainer *t, lt_error *e) {
 static lt_status create(lt_trainer *t, const lt_trainer_options *o, lt_program *eval, lt_error *e) {
   lt_status st = LT_OK;
   if (eval) st = lt_session_create_asleep(eval, o->seed, o->device, o->world, &t->eval, e);
+  if (st == LT_OK && o->measures) {
+    t->train = t->eval;
+    st = t->eval ? lt_session_wake(t->eval, e) : lt_fail(e, LT_USAGE, "there is nothing to measure with");
+  }
   if (st == LT_OK) st = check_options(o, e);
   if (st == LT_OK) st = copy_lengths(t, o->length, e);
   if (st == LT_OK && o->arrays) t->o.tokens = o->arrays->rows * o->arrays->length;
@@ -143,6 +168,7 @@ void lt_trainer_free(lt_trainer *t) {
   lt_reader_free(t->held_out);
   lt_step_table_free(t->table);
   free((void *)t->o.length);
+  free(t->dealing);
   free(t);
 }
 
@@ -183,11 +209,27 @@ lt_status lt_trainer_feed(lt_trainer *t, const lt_tensors *a, lt_error *e) {
   return st;
 }
 
+lt_status lt_trainer_read(lt_trainer *t, lt_error *e) {
+  const lt_step_table *table;
+  if (!t->text || (t->taken && t->taken->step == t->next)) return LT_OK;
+  t->taken = NULL;
+  lt_status st = lt_look_ahead_take(t->text, t->next, t->cursor, &table, e);
+  if (st == LT_OK) t->taken = table;
+  return st;
+}
+
+uint64_t lt_trainer_dealt(const lt_trainer *t) {
+  bool own = t->dealing && t->dealing->policy.kind == LT_PARTITION_OWN && t->taken && t->taken->owners;
+  return own ? lt_owners_hash(t->taken->owners) : 0;
+}
+
 static lt_status read_table(lt_trainer *t, const lt_step_table **out, lt_error *e) {
   *out = t->table;
   if (t->o.fed) return t->ready ? LT_OK : lt_fail(e, LT_USAGE, "no tokens were given for this step");
   if (t->o.arrays) return lt_tensors_table(t->o.arrays, t->next, t->table, e);
-  return lt_look_ahead_take(t->text, t->next, t->cursor, out, e);
+  lt_status st = lt_trainer_read(t, e);
+  *out = t->taken;
+  return st;
 }
 
 lt_status lt_trainer_control(lt_trainer *t, const char *name, double x, lt_error *e) {
@@ -236,6 +278,7 @@ static lt_status report_skipped(lt_trainer *t, const lt_step_table *table, const
 
 static void commit(lt_trainer *t, const lt_step_stats *stats) {
   t->ready = false;
+  t->taken = NULL;
   t->next++;
   t->cursor += stats->tokens;
   t->updates += stats->applied;
@@ -245,6 +288,7 @@ static void commit(lt_trainer *t, const lt_step_stats *stats) {
 lt_status lt_trainer_step(lt_trainer *t, double lr, lt_step_stats *stats, lt_error *e) {
   double begin = now();
   const lt_step_table *table;
+  if (t->o.measures) return lt_fail(e, LT_USAGE, "a run that only measures takes no step");
   lt_status st = read_table(t, &table, e);
   if (st == LT_OK) st = lt_trainer_enter(t, e);
   if (st == LT_OK) st = lt_trainer_control(t, "lr", lr, e);

@@ -20,6 +20,7 @@ typedef struct lt_trainer_options {
   int64_t stretch;          /* tokens of a document that stay together in the order of an epoch; 0: all */
   const lt_tensors *arrays; /* or given arrays, the same ones every step, */
   bool fed;                 /* or others every step: lt_trainer_feed */
+  bool measures;            /* takes no step, only evaluates: it holds the parameters of `eval` and nothing else */
   int64_t tokens;           /* a step; of arrays: all there are */
   const lt_length *length;  /* [n_length] the first from step 0, steps ascending; nothing for arrays */
   int32_t n_length;
@@ -49,9 +50,9 @@ typedef struct lt_step_stats {
 /* The structure of the steps from `step` on: the length of that step, no more than it has tokens. */
 lt_structure lt_trainer_structure(const lt_trainer_options *o, int64_t step);
 
-/* The programs are taken over, on failure too; those of every length are compiled here unless they were before. `eval`:
-** the same recipe forward only, or NULL: its memory is there while an evaluation runs. Corpus and arrays are borrowed.
-** LT_DATA when there is no text; LT_RECIPE when a program plans for less than a step holds. */
+/* The programs are taken over, on failure too; those of every length are compiled here unless they were before; NULL if
+** it measures. `eval`: the same recipe forward only, or NULL: its memory is there while an evaluation runs. Corpus and
+** arrays are borrowed. LT_DATA when there is no text; LT_RECIPE when a program plans for less than a step holds. */
 lt_status lt_trainer_create(const lt_trainer_options *o, lt_programs *train, lt_program *eval, lt_trainer **out,
                             lt_error *e);
 void lt_trainer_free(lt_trainer *t);
@@ -65,6 +66,13 @@ const lt_programs *lt_trainer_programs(const lt_trainer *t);
 
 /* Set a control of the graph, for the steps to come; a graph that has none of this name is left alone. */
 lt_status lt_trainer_control(lt_trainer *t, const char *name, double x, lt_error *e);
+
+/* Have the text of the next step read and dealt, if it is not: what can fail of a step by the fault of files, or of a
+** partition of the recipe's own, fails here. Not collective. Nothing to do for a run that reads no text. */
+lt_status lt_trainer_read(lt_trainer *t, lt_error *e);
+/* Of what a partition of the recipe's own has said of the step that was read: equal on all ranks, or they do not run the
+** same. 0: there is no such partition. */
+uint64_t lt_trainer_dealt(const lt_trainer *t);
 
 /* One step at learning rate `lr`. A step whose loss or gradient is not finite is counted, its text is passed over, and
 ** nothing is applied: it is run again, and the log names the operation to blame. An error leaves the run as it was before

@@ -14,7 +14,7 @@ lt_status lt_trainer_copy(lt_trainer *t, lt_session *to, bool (*keeps)(const lt_
   for (int64_t i = 0; st == LT_OK && i < g->state.n; i++) {
     lt_tensor *x = NULL;
     const lt_state *s = &g->state.at[i];
-    if ((s->role != LT_ROLE_PARAM && s->role != LT_ROLE_BUFFER) || (keeps && !keeps(s))) continue;
+    if (!lt_trainer_reads(s) || (keeps && !keeps(s))) continue;
     st = lt_session_read(t->train, s->name, &x, e);
     if (st == LT_OK) st = lt_session_write(to, s->name, x, e);
     lt_tensor_free(x);
@@ -64,11 +64,20 @@ static lt_status add_batch(lt_trainer *t, int64_t number, bool positions, lt_eva
   return st;
 }
 
+/* Ranks may see other files: what one cannot read is read by none. */
+static lt_status read_batch(lt_trainer *t, int64_t b, lt_error *e) {
+  bool lost = false;
+  lt_status st = lt_reader_eval(t->held_out, b, t->o.tokens, t->o.eval_length, t->o.eval_tokens, t->table, e);
+  lt_status met = lt_world_any(t->o.world, st != LT_OK, &lost, e);
+  if (st == LT_OK && met == LT_OK && lost) return lt_fail(e, LT_DATA, "another rank cannot read the held-out text");
+  return st == LT_OK ? met : st;
+}
+
 static lt_status read_held_out(lt_trainer *t, bool positions, lt_eval *out, lt_error *e) {
   int64_t n = t->o.tokens, batches = lt_reader_eval_batches(t->held_out, n, t->o.eval_tokens);
   lt_status st = LT_OK;
   for (int64_t b = 0; st == LT_OK && b < batches; b++) {
-    st = lt_reader_eval(t->held_out, b, n, t->o.eval_length, t->o.eval_tokens, t->table, e);
+    st = read_batch(t, b, e);
     if (st == LT_OK) st = add_batch(t, b, positions, out, e);
   }
   return st;
@@ -84,11 +93,11 @@ static lt_status read_given(lt_trainer *t, const lt_tensors *given, bool positio
 lt_status lt_trainer_measure(lt_trainer *t, const lt_tensors *given, bool positions, lt_eval *out, lt_error *e) {
   *out = (lt_eval){0};
   if (!t->eval || (!given && !t->held_out)) return lt_fail(e, LT_USAGE, "there is no held-out text to evaluate with");
-  lt_status st = lt_session_wake(t->eval, e);
-  if (st == LT_OK) st = lt_trainer_copy(t, t->eval, NULL, e);
+  lt_status st = t->o.measures ? LT_OK : lt_session_wake(t->eval, e);
+  if (st == LT_OK && !t->o.measures) st = lt_trainer_copy(t, t->eval, NULL, e);
   positions = positions && has_output(t->eval, "label_lse") && has_output(t->eval, "label_logit");
   if (st == LT_OK) st = given ? read_given(t, given, positions, out, e) : read_held_out(t, positions, out, e);
-  lt_session_sleep(t->eval);
+  if (!t->o.measures) lt_session_sleep(t->eval);
   if (st == LT_OK && out->count == 0) st = lt_fail(e, LT_DATA, "no token of the text has a label");
   if (st != LT_OK) return st;
   out->loss /= out->count;

@@ -8,9 +8,11 @@
 struct lt_trainer {
   lt_trainer_options o; /* `length` is a copy */
   lt_programs *programs;
-  lt_session *train;   /* the one awake of the programs' */
-  lt_session *eval;    /* asleep but for evaluations */
-  lt_look_ahead *text; /* NULL: of arrays */
+  lt_session *train;          /* the one awake of the programs'; `eval` of a run that measures */
+  lt_session *eval;           /* asleep but for evaluations */
+  lt_look_ahead *text;        /* NULL: of arrays */
+  lt_dealing *dealing;        /* [o.n_length] how it deals the blocks of a sequence; NULL: on one rank of sp */
+  const lt_step_table *taken; /* of the next step, taken from the text; NULL: not yet */
   lt_reader *held_out;
   lt_step_table *table; /* of evaluations, or of arrays */
   int64_t next;         /* number of the next step */
@@ -30,6 +32,9 @@ static inline const lt_graph *lt_trainer_graph(const lt_trainer *t) { return lt_
 
 /* Make `train` the session of the next step's structure. */
 lt_status lt_trainer_enter(lt_trainer *t, lt_error *e);
+
+/* What an evaluation reads of a save. */
+static inline bool lt_trainer_reads(const lt_state *s) { return s->role == LT_ROLE_PARAM || s->role == LT_ROLE_BUFFER; }
 
 /* Does a state survive a step? Gradients do not. */
 static inline bool lt_trainer_keeps(const lt_state *s) { return s->role != LT_ROLE_GRAD; }

@@ -142,6 +142,7 @@ static lt_status serve_save(lt_trainer *t, lt_error *e) {
 }
 
 lt_status lt_trainer_save(lt_trainer *t, const char *saves, const lt_tree *policy, lt_error *e) {
+  if (t->o.measures) return lt_fail(e, LT_USAGE, "a run that only measures has nothing to save");
   lt_error written = {0};
   int32_t ended = SAVE_ENDED;
   lt_status st = LT_OK;
@@ -159,11 +160,12 @@ lt_status lt_trainer_save(lt_trainer *t, const char *saves, const lt_tree *polic
 /* ---- Tensors in ---- */
 
 static lt_status load_tensors(lt_trainer *t, const char *folder, lt_error *e) {
+  bool (*keeps)(const lt_state *) = t->o.measures ? lt_trainer_reads : lt_trainer_keeps;
   bool *seen = calloc((size_t)lt_trainer_graph(t)->state.n + 1, sizeof *seen);
   if (!seen) return lt_fail_memory(e, (size_t)lt_trainer_graph(t)->state.n, "a resume");
-  lt_status st = lt_session_load(t->train, folder, lt_model_file, lt_trainer_keeps, seen, e);
-  if (st == LT_OK) st = lt_session_load(t->train, folder, lt_optimizer_file, lt_trainer_keeps, seen, e);
-  if (st == LT_OK) st = lt_session_loaded(t->train, lt_trainer_keeps, seen, e);
+  lt_status st = lt_session_load(t->train, folder, lt_model_file, keeps, seen, e);
+  if (st == LT_OK && !t->o.measures) st = lt_session_load(t->train, folder, lt_optimizer_file, keeps, seen, e);
+  if (st == LT_OK) st = lt_session_loaded(t->train, keeps, seen, e);
   free(seen);
   return st;
 }
@@ -205,7 +207,7 @@ static lt_status load_state(lt_trainer *t, const lt_tree *state, lt_error *e) {
   if (st == LT_OK) st = lt_tree_need_whole(state, "updates", &t->updates, e);
   if (st == LT_OK && lt_tree_get(state, "bad")) st = lt_tree_need_whole(state, "bad", &t->bad, e);
   if (st == LT_OK) st = load_controls(t, lt_tree_get(state, "controls"), e);
-  if (st != LT_OK) return st;
+  if (st != LT_OK || t->o.measures) return st;
   if (differs(state, "data", data_hash(t)))
     lt_log_write(&t->o.log, LT_LOG_WARN, "the text is not that of the save: its order changes from here on");
   if (differs(state, "plan", lt_programs_hash(t->programs)))
@@ -244,6 +246,8 @@ static lt_status find_save(lt_trainer *t, const char *saves, char **folder, lt_e
 lt_status lt_trainer_resume(lt_trainer *t, const char *saves, lt_tree **policy, lt_error *e) {
   char *folder = NULL;
   if (policy) *policy = NULL;
+  t->taken = NULL;
+  if (t->text) lt_look_ahead_forget(t->text); /* the caller may deal otherwise from here on */
   lt_status st = find_save(t, saves, &folder, e);
   if (st == LT_OK) st = load(t, folder, policy, e);
   if (st == LT_OK) lt_log_write(&t->o.log, LT_LOG_INFO, "going on from %s", folder);

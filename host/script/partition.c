@@ -1,4 +1,5 @@
-/* partition.c: a partition written in Lua: asked between steps, on the thread of the run, under the watchdog.
+/* partition.c: a partition written in Lua: asked between steps, on the thread of the run, under the watchdog, about a
+** step that is still data.look_ahead steps away.
 ** It gets lengths as a table and gives the rank of every block; what it gives is plain integers before anything is dealt
 ** by it, and is checked where all partitions are. */
 #include "script/partition.h"
@@ -63,7 +64,9 @@ static lt_status deal(void *context, const lt_deal_sequence *s, int32_t *owner, 
   const lt_lua_partition *p = context;
   question q = {p, s, owner};
   lt_error own = {0};
-  lt_script_watch(p->script, "layout.partition", LT_SECONDS_POLICY);
+  char what[64];
+  snprintf(what, sizeof what, "layout.partition for step %lld", (long long)s->step);
+  lt_script_watch(p->script, what, LT_SECONDS_POLICY);
   const lt_status st = lt_lua_protect(p->script, ask, &q, &own);
   lt_script_unwatch(p->script);
   if (st == LT_OK) return LT_OK;

@@ -17,9 +17,10 @@
 struct lt_metrics {
   char *path;
   int fd;
-  int64_t last;  /* step of the last line */
-  int64_t bytes; /* of whole lines */
-  lt_events *events;
+  int64_t last;      /* step of the last line */
+  int64_t ran;       /* when it was opened */
+  int64_t bytes;     /* of whole lines */
+  lt_events *events; /* NULL: a log without any */
 };
 
 /* The step of a line, or -1 when it is no record. */
@@ -42,6 +43,7 @@ static lt_status cut_back(lt_metrics *m, int64_t keep, lt_error *e) {
     const char *newline = memchr(s + at, '\n', n - at);
     end = newline ? (size_t)(newline - s) : n;
     int64_t step = line_step(s + at, end - at);
+    if (step > m->ran) m->ran = step;
     if (step <= m->last || step > keep) continue;
     m->last = step;
     lt_text_bytes(&kept, s + at, end - at);
@@ -68,7 +70,7 @@ static lt_status open_events(lt_metrics *m, int64_t keep, lt_error *e) {
   return st;
 }
 
-lt_status lt_metrics_open(const char *path, int64_t keep, lt_metrics **out, lt_error *e) {
+static lt_status open_log(const char *path, int64_t keep, bool events, lt_metrics **out, lt_error *e) {
   *out = NULL;
   lt_metrics *m = calloc(1, sizeof *m);
   if (!m || !(m->path = strdup(path))) {
@@ -76,18 +78,26 @@ lt_status lt_metrics_open(const char *path, int64_t keep, lt_metrics **out, lt_e
     return lt_fail_memory(e, sizeof *m, "the metrics of the run");
   }
   m->fd = -1;
-  m->last = -1;
+  m->last = m->ran = -1;
   lt_status st = cut_back(m, keep, e);
   if (st == LT_OK) {
     m->fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     if (m->fd < 0) st = lt_durable_fail(e, "open", path);
   }
-  if (st == LT_OK) st = open_events(m, keep, e);
+  if (st == LT_OK && events) st = open_events(m, keep, e);
   if (st == LT_OK)
     *out = m;
   else
     lt_metrics_close(m);
   return st;
+}
+
+lt_status lt_metrics_open(const char *path, int64_t keep, lt_metrics **out, lt_error *e) {
+  return open_log(path, keep, true, out, e);
+}
+
+lt_status lt_metrics_open_plain(const char *path, int64_t keep, lt_metrics **out, lt_error *e) {
+  return open_log(path, keep, false, out, e);
 }
 
 void lt_metrics_close(lt_metrics *m) {
@@ -99,6 +109,7 @@ void lt_metrics_close(lt_metrics *m) {
 }
 
 int64_t lt_metrics_last(const lt_metrics *m) { return m->last; }
+int64_t lt_metrics_ran(const lt_metrics *m) { return m->ran; }
 
 /* The line goes out in one write, so that a reader or a kill sees all of it or nothing but for a full disk. */
 static lt_status write_line(lt_metrics *m, const lt_text *line, lt_error *e) {
@@ -131,7 +142,7 @@ lt_status lt_metrics_append(lt_metrics *m, const lt_tree *record, lt_error *e) {
   lt_text_bytes(&line, "\n", 1);
   if (st == LT_OK && line.failed) st = lt_fail_memory(e, 64, "a line of metrics");
   if (st == LT_OK) st = write_line(m, &line, e);
-  if (st == LT_OK && (st = lt_events_append(m->events, step, record, e)) != LT_OK) { /* both, or neither */
+  if (st == LT_OK && m->events && (st = lt_events_append(m->events, step, record, e)) != LT_OK) { /* both, or neither */
     m->bytes -= (int64_t)line.n;
     if (ftruncate(m->fd, (off_t)m->bytes) != 0)
       lt_error_hint(e, "the metrics have a line of step %lld", (long long)step);
@@ -143,5 +154,5 @@ lt_status lt_metrics_append(lt_metrics *m, const lt_tree *record, lt_error *e) {
 
 lt_status lt_metrics_sync(lt_metrics *m, lt_error *e) {
   if (fsync(m->fd) != 0) return lt_durable_fail(e, "write to the disk", m->path);
-  return lt_events_sync(m->events, e);
+  return m->events ? lt_events_sync(m->events, e) : LT_OK;
 }

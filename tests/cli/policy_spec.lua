@@ -194,6 +194,20 @@ end]]
     assert.equal(0, status, said)
     assert.equal('{"step":3,"depth":3}\n', command.read(to .. "/speed.jsonl"))
     assert.same(plain, without_controls((command.metrics(to))))
+    -- What has a line runs as it did, whatever the policy would say now: steps 4, 5, and 6 with a held-out loss alone.
+    local other, again = write(before, "on_speed = on_speed,")
+    status, said = run(other, "--steps 6 --run " .. again)
+    assert.equal(0, status, said)
+    os.execute("rm -r " .. again .. "/saves/step-6")
+    command.write(other, (command.read(other):gsub("times.step %% 3 == 2 and 3 or times.controls.depth", "4")))
+    status, said = run(other, "--resume --run " .. again)
+    assert.equal(0, status, said)
+    local depth = {}
+    local _, ran = command.metrics(again)
+    for i = 1, 10 do depth[i] = ran[i].controls and ran[i].controls.depth or 1 end
+    assert.same({ 1, 1, 1, 3, 3, 3, 3, 4, 4, 4 }, depth)
+    assert.equal('{"step":3,"depth":3}\n{"step":7,"depth":4}\n', command.read(again .. "/speed.jsonl"))
+    for i, event in ipairs(command.events(again)) do assert.equal(i - 1, event.step) end -- none of another log
     file = write(before:gsub("depth = times.step.-controls.depth", '["lr.factor"] = 2'), "on_speed = on_speed,")
     status, said = run(file, "--run " .. to .. "bad")
     assert.equal(3, status, said)

@@ -17,17 +17,10 @@ return {
 describe("ltrain-lua recipe.lua", function()
   local folder, file
   local function run(arguments, ...) return command.run(folder, arguments, ...) end
-  local function train(name, more)
-    local status, said = run(string.format("%s --run %s/%s %s", file, folder, name, more or ""))
-    assert.equal(0, status, said)
-    return command.metrics(folder .. "/" .. name)
-  end
+  local function train(name, more) return command.train(folder, name, more) end
 
   setup(function()
-    folder = command.scratch()
-    file = folder .. "/recipe.lua"
-    command.write(file, recipe)
-    command.write_text(folder)
+    folder, file = command.prepare(recipe)
   end)
   teardown(function() command.remove(folder) end)
 
@@ -66,7 +59,7 @@ describe("ltrain-lua recipe.lua", function()
     assert.is_nil(events[1].values.step)
   end)
 
-  it("ends when its text is gone, within a step, and names the file", function()
+  it("ends when its text is gone, within a step and after a save, and names the file", function()
     local script = string.format("cd %s; cp -r text gone; '%s' recipe.lua --run lost --set data.train=gone/*.txt "
       .. "--set data.hold_out=0 --set train.steps=1000000 --set train.eval_every=0 > log 2>&1 & pid=$!; "
       .. "cd %s; while ! test -s lost/metrics.jsonl; do sleep 0.02; done; rm -r gone; wait $pid; echo $? > status",
@@ -76,6 +69,9 @@ describe("ltrain-lua recipe.lua", function()
     local said = command.read(folder .. "/log")
     assert.equal(4, tonumber(command.read(folder .. "/status")), said)
     assert.matches("gone/%d%d%.txt: cannot open: No such file", said)
+    local _, records = command.metrics(folder .. "/lost")
+    local state = folder .. "/lost/saves/step-" .. #records .. "/state.json"
+    assert.equal(#records, lt.json.decode(command.read(state)).step)
   end)
 
   it("keeps what it ran, and the newest saves", function()

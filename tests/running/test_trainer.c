@@ -297,6 +297,46 @@ static void test_evaluation(void) {
   end(r);
 }
 
+/* A run that only measures says the same of a save, and holds its parameters alone. */
+static void test_measures(void) {
+  lt_error e = {0};
+  int64_t tokens = 0;
+  double loss = 0;
+  lt_step_stats stats;
+  run *r = begin(&usual), *m = calloc(1, sizeof *m);
+  for (int i = 0; i < 3; i++) step(r);
+  CHECK_INT(lt_trainer_save(r->t, scratch_path("measured"), NULL, &e), LT_OK);
+  const lt_trainer_options o = {.device = lt_device_cpu(),
+                                .seed = usual.seed,
+                                .corpus = r->corpus,
+                                .measures = true,
+                                .tokens = usual.tokens,
+                                .length = lengths,
+                                .n_length = 2,
+                                .eval_tokens = 400,
+                                .log = {listen, m->said}};
+  lt_program *eval = compile_for(&usual, true, usual.tokens / 33 + 1, 33);
+  if (!CHECK_INT(lt_trainer_create(&o, NULL, eval, &m->t, &e), LT_OK)) exit(1);
+  CHECK_INT(lt_trainer_resume(m->t, scratch_path("measured"), NULL, &e), LT_OK);
+  CHECK_INT(lt_trainer_next(m->t), 3);
+  for (int i = 0; i < 2; i++) {
+    CHECK_INT(lt_trainer_evaluate(m->t, &loss, &tokens, &e), LT_OK);
+    CHECK(loss == evaluate(r, &tokens));
+  }
+  const int64_t held = lt_session_program(lt_trainer_session(m->t))->plan.peak;
+  CHECK(held > 0 && held < lt_session_program(lt_trainer_session(r->t))->plan.peak);
+  CHECK(lt_trainer_programs(m->t) == NULL); /* none that trains is there to hold anything */
+  CHECK_INT(lt_trainer_step(m->t, 0.1, &stats, &e), LT_USAGE);
+  memset(&e, 0, sizeof e);
+  CHECK_INT(lt_trainer_save(m->t, scratch_path("measured"), NULL, &e), LT_USAGE);
+  memset(&e, 0, sizeof e);
+  lt_trainer *none = NULL;
+  CHECK_INT(lt_trainer_create(&o, NULL, NULL, &none, &e), LT_USAGE);
+  lt_trainer_free(m->t);
+  free(m);
+  end(r);
+}
+
 /* A mean over all counted tokens, not of batches' means: the same whatever the batches and the ranks. */
 static void test_evaluation_mean(void) {
   static const struct {
@@ -496,6 +536,7 @@ int main(void) {
   test_lengths();
   test_resume_lengths();
   test_evaluation();
+  test_measures();
   test_evaluation_mean();
   test_not_finite();
   test_resume();

@@ -56,6 +56,26 @@ static void test_append(void) {
   check_file(LINE(0) LINE(1) LINE(3));
 }
 
+/* A log of its own beside the metrics: no events, and what was there before is known. */
+static void test_plain(void) {
+  lt_metrics *m;
+  lt_error e = {0};
+  const char *log = scratch_path("plain/log.jsonl");
+  CHECK_INT(lt_durable_make_folder(scratch_path("plain"), &e), LT_OK);
+  if (!CHECK_INT(lt_metrics_open_plain(log, -1, &m, &e), LT_OK)) return;
+  CHECK_INT(lt_metrics_ran(m), -1);
+  CHECK_INT(append(m, 4, &e), LT_OK);
+  CHECK_INT(append(m, 9, &e), LT_OK);
+  CHECK_INT(lt_metrics_sync(m, &e), LT_OK);
+  lt_metrics_close(m);
+  if (!CHECK_INT(lt_metrics_open_plain(log, 5, &m, &e), LT_OK)) return;
+  CHECK_INT(lt_metrics_ran(m), 9);
+  CHECK_INT(lt_metrics_last(m), 4);
+  lt_metrics_close(m);
+  CHECK_INT(unlink(log), 0);
+  CHECK_INT(rmdir(scratch_path("plain")), 0); /* nothing else was written there */
+}
+
 static void test_resume(void) {
   lt_metrics *m = open_metrics(1, 1);
   check_file(LINE(0) LINE(1));
@@ -125,6 +145,7 @@ static void test_errors(void) {
 
 int main(void) {
   scratch_begin();
+  test_plain();
   test_append();
   test_resume();
   test_torn();
