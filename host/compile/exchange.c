@@ -153,6 +153,16 @@ static lt_value source_of(const lt_graph *g, lt_value v) {
   return v;
 }
 
+/* Is it this column of the step table? Which rows travel is found in those. */
+static bool is_column(const lt_graph *g, lt_value v, const char *name) {
+  v = source_of(g, v);
+  if (!is_made_by(g, v, &lt_op_feed)) return false;
+  const lt_node *n = &g->node.at[g->value.at[v].node];
+  for (int32_t i = 0; i < n->op->n_attr; i++)
+    if (!strcmp(n->op->attr[i].name, "name")) return !strcmp(lt_attr_text(n, i), name);
+  return false;
+}
+
 static void emit_like(lt_graph *g, lt_value of, int32_t rows, lt_phase phase, int n_in, const lt_value *in,
                       lt_value *out) {
   lt_node n = g->node.at[g->value.at[source_of(g, of)].node];
@@ -173,9 +183,11 @@ static bool see_rows(exchanger *x, int32_t exchange, int32_t hop, const lt_node 
     memcpy(made, r->made, sizeof r->made);
     return true;
   }
-  if (!is_made_by(g, source_of(g, of[0]), &lt_op_feed) || !is_made_by(g, source_of(g, of[1]), &lt_op_feed) ||
+  if (!is_column(g, of[0], "position") || !is_column(g, of[1], "document") ||
+      !is_column(g, n->in[SIDES + LT_ATTENTION_Q_POSITION], "position") ||
+      !is_column(g, n->in[SIDES + LT_ATTENTION_Q_DOCUMENT], "document") ||
       (of[2] != LT_NONE && !is_made_by(g, of[2], &lt_op_attention_spans))) {
-    lt_graph_fail(g, "positions and documents that are computed cannot be exchanged");
+    lt_graph_fail(g, "positions and documents that are not the step table's cannot be exchanged");
     lt_error_hint(&g->error, "use the feeds \"position\" and \"document\", or layout.exchange = \"all_gather\"");
     return false;
   }
@@ -240,11 +252,12 @@ static int32_t hop_before(const lt_route *r, int32_t hop, int32_t places) {
   return 0;
 }
 
-/* Before which attention the transfer of a hop stands: near ones `depth` hops ahead, far ones a whole round of the inner
-** group. */
+/* Before which attention the transfer of a hop stands: near ones `depth` hops ahead, but behind the far one they hand on
+** from; far ones a whole round of the inner group. */
 static int32_t starts_at(const exchanger *x, const lt_route *r, int32_t hop) {
-  int32_t ahead = lt_hop_is_far(r, hop) ? r->inner : x->depth;
-  return hop > ahead ? hop - ahead : 0;
+  int32_t ahead = lt_hop_is_far(r, hop) ? r->inner : x->depth, home = lt_hop_home(r, hop);
+  int32_t at = hop > ahead ? hop - ahead : 0;
+  return home > at + r->inner ? home - r->inner : at;
 }
 
 static void start_hops(exchanger *x, hops *w, int32_t before) {

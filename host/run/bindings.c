@@ -140,6 +140,12 @@ static void *column(const lt_step_table *t, const char *name, lt_dtype *type) {
 
 static lt_status begin_feed(lt_session *s, lt_binding *b, const lt_step_table *t, lt_error *e) {
   lt_dtype type;
+  if (b->bound && lt_session_graph(s)->hops.n && (!strcmp(b->name, "position") || !strcmp(b->name, "document"))) {
+    lt_fail(e, LT_USAGE, "feed '%s' is bound, but hops carry the rows that the step table's %ss ask for", b->name,
+            b->name);
+    lt_error_hint(e, "give them to the step table");
+    return LT_USAGE;
+  }
   if (b->bound) return LT_OK;
   if (b->own) {
     *(double *)b->own->data = t->weight_sum != 0 ? 1 / t->weight_sum : 0;

@@ -98,7 +98,7 @@ function attentions.program(layout, most)
     dtype = layout.dtype or "f64", ranks = layout.ranks, mesh = layout.mesh, order = layout.order, seed = layout.seed,
     inner = layout.inner, max_depth = layout.max_depth, depth = layout.depth, partition = layout.partition,
     max_share = layout.max_share, block = layout.block or 1, units = layout.units, checkpoint = layout.checkpoint,
-    tokens = most.tokens, sequences = most.sequences, length = most.length,
+    world = layout.world, tokens = most.tokens, sequences = most.sequences, length = most.length,
     build = function(ctx)
       local loss
       for i, h in ipairs(heads) do
@@ -111,31 +111,35 @@ function attentions.program(layout, most)
   }
 end
 
--- What a step is fed: the same whatever the layout. scale: of the queries.
-function attentions.feed(p, heads, step, dtype, scale)
+-- What a step is fed, by name: the same whatever the layout. step.scale: of the queries.
+function attentions.arrays(heads, step)
+  step.fed = step.fed or {}
+  local fed = {}
   for i, h in ipairs(heads) do
     for j, what in ipairs(tensors_of) do
       if what ~= "bias" or h.bias then
         local width = width_of(h, what)
         local key = ("%d %d %d"):format(width, j, i)
-        step.fed = step.fed or {}
         local x = step.fed[key]
         if not x then
           local draw, data = numbers(step.seed + 101 * i + 1009 * j), {}
-          local size = (what == "q" and scale or 1) / 500
+          local size = (what == "q" and step.scale or 1) / 500
           for n = 1, step.tokens * width do data[n] = (draw(1000) - 499.5) * size end
           x = lt.tensor(data, "f64"):reshape { step.tokens, width }
           step.fed[key] = x
         end
-        p:bind(name_of(h, what), dtype == "f64" and x or x:cast(dtype))
+        fed[name_of(h, what)] = x
       end
     end
   end
+  return fed
 end
 
--- Run a step → what came of it, by name.
-function attentions.step(p, heads, step, dtype, scale)
-  attentions.feed(p, heads, step, dtype or "f64", scale)
+-- Run a step → what came of it, by name; fed: other arrays than its own.
+function attentions.step(p, heads, step, dtype, fed)
+  for name, x in pairs(fed or attentions.arrays(heads, step)) do
+    p:bind(name, (dtype or "f64") == "f64" and x or x:cast(dtype))
+  end
   p:step(step.table)
   local got = {}
   for _, h in ipairs(heads) do
@@ -145,6 +149,8 @@ function attentions.step(p, heads, step, dtype, scale)
   end
   return got
 end
+
+attentions.name, attentions.dim = name_of, DIM -- of an array of one of `heads`; features of a head
 
 -- The largest room that steps need.
 function attentions.most(steps)

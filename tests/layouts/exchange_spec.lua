@@ -42,8 +42,10 @@ describe("attention over sp", function()
     for max_depth = 2, 4 do
       for depth = 1, max_depth, max_depth - 1 do
         for _, exchange in ipairs(attentions.hops) do
-          attentions.check({ mesh = { sp = 6 }, exchange = exchange, inner = 3, partition = "striped",
-            max_depth = max_depth, depth = depth, heads = attentions.few }, steps)
+          for inner = 2, exchange == "two_level" and 3 or 2 do
+            attentions.check({ mesh = { sp = 6 }, exchange = exchange, inner = inner, partition = "striped",
+              max_depth = max_depth, depth = depth, heads = attentions.few }, steps)
+          end
         end
       end
     end
@@ -81,5 +83,42 @@ describe("the turns of ranks", function()
       first = first or got
       for name, x in pairs(first) do assert.is_true(x:equal(got[name]), name .. ", order " .. seed) end
     end
+  end)
+end)
+
+-- Which rows travel is found in the step table, and spans count the keys that are there at a hop.
+describe("hops", function()
+  local op = lt.op
+  local function refused(message, spans, exchange, options)
+    local ok, e = pcall(function()
+      local p = lt.program { dtype = "f64", ranks = 2, mesh = { sp = 2 }, block = 1, tokens = 8, sequences = 1,
+        length = 8, build = function(ctx)
+          local position = ctx:feed(options.position or "position", { dtype = "i32", tokens = true })
+          local document, q = ctx:feed "document", ctx:feed("q", { dtype = "real", tokens = true, d1 = 2, granule = 2 })
+          local runs = op.attention_spans(position, document, position, document, { block = 4, exchange = spans })
+          local attributes = { head_dim = 2, block = 4, exchange = exchange }
+          local out, lse = op.attention(q, q, q, position, document, position, document, runs, attributes)
+          if options.sums then
+            ctx:output("sums",
+              op.attention_key_sums(q, q, position, document, position, document, runs, nil, lse, attributes))
+          end
+          ctx:loss(op.sum(out, { dim = -1 }))
+        end }
+      p:bind("q", lt.tensor.zeros({ 8, 2 }, "f64"))
+      if options.bound then p:bind("position", lt.tensor.zeros({ 8 }, "i32")) end
+      p:step(lt.data.tensors { tokens = lt.tensor.zeros({ 1, 8 }, "i32") })
+      p:close()
+    end)
+    assert.equal(message == nil, ok, e)
+    if message then assert.matches(message, tostring(e), 1, true) end
+  end
+  it("take no spans of another exchange, nor positions that are not the step table's", function()
+    refused("attention: the spans are of another exchange\n  expected ring, got all_gather", "all_gather", "ring", {})
+    refused("attention_key_sums has no hops", "direct", "direct", { sums = true })
+    refused("positions and documents that are not the step table's cannot be exchanged", "ring", "ring",
+      { position = "place" })
+    refused("feed 'position' is bound, but hops carry the rows", "two_level", "two_level", { bound = true })
+    refused(nil, "ring", "ring", {})
+    refused(nil, "all_gather", "all_gather", { bound = true, sums = true })
   end)
 end)

@@ -9,6 +9,13 @@ enum { Q = LT_ATTENTION_Q, K, SIDES, SPANS = SIDES + LT_ATTENTION_SPANS, KEY_BIA
 
 static int shape(lt_graph *g, const lt_node *n, lt_value_info *out) {
   if (!lt_attention_check(g, n, SIDES) || !lt_attention_check_lse(g, n, LSE)) return -1;
+  const lt_exchange x = lt_attention_exchange(n, LT_ATTENTION_EXCHANGE);
+  if (lt_exchange_hops(x, LT_SP_I) || lt_exchange_hops(x, LT_SP_O)) { /* sums would be those of a rank's own queries */
+    lt_graph_fail(g, "attention_key_sums has no hops");
+    lt_error_expected(&g->error, "\"all_gather\" or \"ulysses\"");
+    lt_error_got(&g->error, "%s", lt_attr_text(n, LT_ATTENTION_EXCHANGE));
+    return -1;
+  }
   out[0] = lt_attention_per_key(g, n);
   return 1;
 }

@@ -4,6 +4,7 @@
 ** Shapes: q [rows_q, heads * head_dim], k and v [rows_k, kv_heads * head_dim]. */
 #include "graph/ops/attention_rows.h"
 #include "graph/ops/shared.h"
+#include "graph/ops/table.h"
 
 #include <math.h>
 #include <string.h>
@@ -67,6 +68,20 @@ static bool check_heads(lt_graph *g, const lt_node *n, int v) {
                       "heads, a multiple of kv_heads", (double)heads);
 }
 
+/* Spans count the blocks of the keys that an exchange leaves with a rank: those of another exchange count others. */
+static bool check_spans_exchange(lt_graph *g, const lt_node *n, lt_value spans) {
+  const int32_t by = g->value.at[spans].node;
+  if (by == LT_NONE || g->node.at[by].op != &lt_op_attention_spans) return true;
+  const char *own = lt_attr_text(n, LT_ATTENTION_EXCHANGE), *theirs = own;
+  for (int32_t i = 0; i < lt_op_attention_spans.n_attr; i++)
+    if (!strcmp(lt_op_attention_spans.attr[i].name, "exchange")) theirs = lt_attr_text(&g->node.at[by], i);
+  if (!strcmp(own, theirs)) return true;
+  lt_graph_fail(g, "%s: the spans are of another exchange", n->op->name);
+  lt_error_expected(&g->error, "%s", own);
+  lt_error_got(&g->error, "%s", theirs);
+  return false;
+}
+
 bool lt_attention_check(lt_graph *g, const lt_node *n, int at) {
   bool has_v = at > LT_ATTENTION_V;
   const lt_value_info *q = lt_want_input(g, n, LT_ATTENTION_Q, g->real, 2, 2);
@@ -81,7 +96,8 @@ bool lt_attention_check(lt_graph *g, const lt_node *n, int at) {
     lt_dim blocks = lt_attention_blocks(g, &q->dim[0], lt_attr_int(n, LT_ATTENTION_BLOCK));
     lt_dim two = lt_dim_static(g, 2, 1);
     if (!lt_want_input(g, n, spans, LT_I32, 3, 3) || !lt_want_size(g, n, spans, 0, &blocks, "the queries' blocks") ||
-        lt_want_extent(g, n, spans, 1) < 0 || !lt_want_size(g, n, spans, 2, &two, "first and end of a run"))
+        lt_want_extent(g, n, spans, 1) < 0 || !lt_want_size(g, n, spans, 2, &two, "first and end of a run") ||
+        !check_spans_exchange(g, n, n->in[spans]))
       return false;
   }
   if (bias < n->n_in && n->in[bias] != LT_NONE) {
