@@ -42,6 +42,7 @@ struct lt_script {
   bool relayed;                                   /* and was another rank's, which reports it */
   lt_comm *world;                                 /* of a script that asked for it; NULL */
   bool lent;                                      /* and that belongs to who made the state */
+  int32_t world_users;                            /* programs whose ranks are its ranks */
   void (*lost)(void *context, const lt_error *e); /* told when one of its ranks is lost */
 };
 

@@ -102,6 +102,8 @@ static int comm_close(lua_State *L) {
   handle *h = luaL_checkudata(L, 1, COMM);
   lt_script *s = lt_lua_script(L);
   bool world = h->c && h->c == s->world;
+  if (world && s->world_users)
+    return lt_lua_fail(L, "%d programs still run on it: close those first", (int)s->world_users);
   if (world) s->world = NULL;
   if (!world || !s->lent) lt_comm_free(h->c);
   h->c = NULL;

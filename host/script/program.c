@@ -14,6 +14,7 @@
 
 typedef struct program {
   lt_session *session; /* NULL: closed */
+  lt_world *world;     /* of a program of a job's ranks, of which this process is one; NULL: all ranks are here */
   lt_plan_options options;
   lt_dtype real;
   int build; /* registry reference of the build function */
@@ -31,6 +32,9 @@ static int program_close(lua_State *L) {
   program *p = luaL_checkudata(L, 1, TYPE);
   lt_session_free(p->session);
   p->session = NULL;
+  if (p->world) lt_lua_script(L)->world_users--;
+  lt_world_free(p->world);
+  p->world = NULL;
   luaL_unref(L, LUA_REGISTRYINDEX, p->build);
   luaL_unref(L, LUA_REGISTRYINDEX, p->own.function);
   p->build = p->own.function = LUA_NOREF;
@@ -109,11 +113,20 @@ static void read_partition(lua_State *L, program *p) {
   lua_pop(L, 1);
 }
 
+/* world = true: the ranks are those of the job, if there is one; core.comm.world() has found it. */
+static void read_world(lua_State *L, program *p) {
+  lt_script *s = lt_lua_script(L);
+  lt_error e = {0};
+  if (!lt_lua_opt_bool(L, 1, "world", false) || !s->world) return;
+  if (lt_world_create(s->world, &p->world, &e) != LT_OK) lt_lua_raise(L, &e);
+  s->world_users++;
+}
+
 static void read_options(lua_State *L, program *p) {
   static const char *const keys[] = {"dtype",  "ranks",      "mesh",     "order",  "shard",     "seed",
                                      "units",  "checkpoint", "layers",   "budget", "tokens",    "sequences",
                                      "length", "block",      "backward", "build",  "partition", "max_share",
-                                     "inner",  "max_depth",  "depth",    NULL};
+                                     "inner",  "max_depth",  "depth",    "world",  NULL};
   lt_lua_check_keys(L, 1, keys, "lt.program");
   lt_plan_options *o = &p->options;
   const char *real = lt_lua_opt_text(L, 1, "dtype", "f32");
@@ -157,6 +170,7 @@ static int program_create(lua_State *L) {
   lua_newtable(L); /* the program's environment keeps bound tensors */
   lua_setfenv(L, -2);
   read_options(L, p);
+  read_world(L, p);
   lua_getfield(L, 1, "build");
   if (!lua_isfunction(L, -1)) return lt_lua_fail(L, "build must be a function");
   p->build = luaL_ref(L, LUA_REGISTRYINDEX);
@@ -164,8 +178,9 @@ static int program_create(lua_State *L) {
   lt_error e = {0};
   lt_program *compiled = NULL;
   int64_t seed = lt_lua_opt_int(L, 1, "seed", 0);
-  if (lt_compile(p->real, build, &c, &p->options, -1, &compiled, &e) != LT_OK ||
-      lt_session_create(compiled, (uint64_t)seed, lt_device_cpu(), &p->session, &e) != LT_OK)
+  const int32_t keep = p->world ? lt_world_rank(p->world) : -1;
+  if (lt_compile(p->real, build, &c, &p->options, keep, &compiled, &e) != LT_OK ||
+      lt_session_create_rank(compiled, (uint64_t)seed, lt_device_cpu(), p->world, &p->session, &e) != LT_OK)
     return lt_lua_raise(L, &e);
   return 1;
 }
@@ -224,7 +239,7 @@ static int program_control(lua_State *L) {
   return 1;
 }
 
-/* p:output(name) → a copy of an output's latest value */
+/* p:output(name) → a copy of an output's latest value; of a job's ranks all must ask */
 static int program_output(lua_State *L) {
   program *p = check_program(L);
   const char *name = luaL_checkstring(L, 2);
@@ -233,6 +248,7 @@ static int program_output(lua_State *L) {
   if (!t) return lt_lua_fail(L, "the graph has no output '%s'", name);
   lt_error e = {0};
   lt_tensor *u = NULL;
+  if (p->world && lt_session_gather(p->session, name, &e) != LT_OK) return lt_lua_raise(L, &e);
   if (lt_tensor_create(t->dtype, t->rank, t->dim, &u, &e) != LT_OK) return lt_lua_raise(L, &e);
   if (lt_tensor_count(t)) memcpy(u->data, t->data, lt_tensor_bytes(t));
   lt_lua_push_tensor(L, u);
