@@ -1,15 +1,19 @@
 /* embedding.c: y[i] = table[id[i] - first], zero for ids of another shard; dtable[id - first] += dy, rows in order.
-** Tiles: forward by rows, the next one fetched before its turn: it lies anywhere. Backward in slices of columns, one a
-** thread, each of which walks all rows in order: no two threads write one element, and the order of every sum is that of
+** Tiles: forward by rows, the next one fetched before its turn: it lies anywhere. Backward by ranges of the table that
+** stay in the second-level cache, and of a small table by slices of columns too: a task sets its part to zero, looks
+** through all ids, and adds the rows that fall there. No two write one element, and the order of every sum is that of
 ** the rows whatever the thread count.
-** Cost: 2 rows width elements moved forward, (vocab + 3 rows) width backward. */
+** Cost: 2 rows width elements moved forward, (vocab + rows) width backward, and rows ids read for every range. */
 #include "kernels/cpu/loops.h"
 
 #include <string.h>
 
 #define SLICE_LEAST 32 /* columns */
 #define LINE        ((int64_t)(64 / sizeof(real)))
-#define ZEROS       (1 << 16) /* elements set to zero at a time */
+#define RANGE       (1 << 17) /* elements of a range of the table */
+#define IDS         16        /* looked at together */
+#define FOUND       256       /* rows that are gathered before they are added */
+#define RANGES_EACH 4         /* ranges a thread there should be, before columns are cut as well */
 
 void LT_CPU(embedding)(const lt_embedding_args *a) {
   const size_t bytes = (size_t)a->width * sizeof(real);
@@ -28,26 +32,62 @@ void LT_CPU(embedding)(const lt_embedding_args *a) {
   }
 }
 
-void LT_CPU(embedding_backward)(const lt_embedding_backward_args *a) {
-  const int64_t all = a->vocab * a->width, pieces = (all + ZEROS - 1) / ZEROS;
-  if (!all) return;
-  int64_t slice = (a->width + lt_cpu_threads() - 1) / lt_cpu_threads();
-  slice = (slice + SLICE_LEAST - 1) / SLICE_LEAST * SLICE_LEAST;
-  LT_ROWS(all)
-  for (int64_t p = 0; p < pieces; p++) {
-    const int64_t n = all - p * ZEROS < ZEROS ? all - p * ZEROS : ZEROS;
-    memset((real *)a->dtable + p * ZEROS, 0, (size_t)n * sizeof(real));
+/* Whether one of n ids lies in [low, high]. */
+static bool any_between(const int32_t *id, int64_t n, int32_t low, int32_t high) {
+  int any = 0;
+#pragma omp simd reduction(| : any)
+  for (int64_t i = 0; i < n; i++) any |= (id[i] >= low) & (id[i] <= high);
+  return any != 0;
+}
+
+/* Rows of dy with an id in [low, high], from row *next on, `most` at most; how many. */
+static int64_t find_rows(const lt_embedding_backward_args *a, int32_t low, int32_t high, int64_t *next, int64_t *row,
+                         int64_t most) {
+  int64_t n = 0;
+  for (; *next < a->rows && n + IDS <= most; *next += IDS) {
+    const int64_t count = a->rows - *next < IDS ? a->rows - *next : IDS;
+    const int32_t *id = a->id + *next;
+    if (!any_between(id, count, low, high)) continue;
+    for (int64_t i = 0; i < count; i++)
+      if (id[i] >= low && id[i] <= high) row[n++] = *next + i;
   }
-  LT_ROWS(a->rows * a->width)
-  for (int64_t from = 0; from < a->width; from += slice) {
-    const int64_t n = a->width - from < slice ? a->width - from : slice;
-    for (int64_t i = 0; i < a->rows; i++) {
-      int64_t id = (int64_t)a->id[i] - a->first;
-      if (id < 0 || id >= a->vocab) continue;
-      const real *dy = (const real *)a->dy + i * a->width + from;
-      real *to = (real *)a->dtable + id * a->width + from;
+  return n;
+}
+
+/* Columns [from, from + n) of table rows [first, first + count): zero, and what belongs there. */
+static void fill_range(const lt_embedding_backward_args *a, int64_t first, int64_t count, int64_t from, int64_t n) {
+  const int64_t low = a->first + first, high = low + count - 1;
+  real *table = (real *)a->dtable + first * a->width + from;
+  if (n == a->width)
+    memset(table, 0, (size_t)(count * n) * sizeof(real));
+  else
+    for (int64_t i = 0; i < count; i++) memset(table + i * a->width, 0, (size_t)n * sizeof(real));
+  if (low > INT32_MAX) return;
+  int64_t row[FOUND];
+  for (int64_t next = 0; next < a->rows;) {
+    const int64_t found = find_rows(a, (int32_t)low, high > INT32_MAX ? INT32_MAX : (int32_t)high, &next, row, FOUND);
+    for (int64_t i = 0; i < found; i++) {
+      const real *dy = (const real *)a->dy + row[i] * a->width + from;
+      const real *ahead = i + 1 < found ? (const real *)a->dy + row[i + 1] * a->width + from : dy;
+      real *to = table + ((int64_t)a->id[row[i]] - low) * a->width;
+      for (int64_t j = 0; j < n; j += LINE) __builtin_prefetch(ahead + j);
 #pragma omp simd
       for (int64_t j = 0; j < n; j++) to[j] += dy[j];
     }
+  }
+}
+
+void LT_CPU(embedding_backward)(const lt_embedding_backward_args *a) {
+  if (a->vocab <= 0 || a->width <= 0) return;
+  const int64_t threads = lt_cpu_threads(), count = a->width < RANGE ? RANGE / a->width : 1;
+  const int64_t ranges = (a->vocab + count - 1) / count, wished = threads > 1 ? threads * RANGES_EACH : 1;
+  int64_t slice = ranges >= wished ? a->width : (a->width + threads - 1) / threads;
+  slice = (slice + SLICE_LEAST - 1) / SLICE_LEAST * SLICE_LEAST;
+  const int64_t slices = (a->width + slice - 1) / slice;
+#pragma omp parallel for schedule(dynamic) if ((a->vocab + a->rows) * a->width >= LT_FORK_MIN)
+  for (int64_t t = 0; t < ranges * slices; t++) {
+    const int64_t row = t / slices * count, from = t % slices * slice;
+    fill_range(a, row, a->vocab - row < count ? a->vocab - row : count, from,
+               a->width - from < slice ? a->width - from : slice);
   }
 }

@@ -52,6 +52,35 @@ static inline float lt_exp_f32(float x) {
   return p * fa * fb;
 }
 
+/* Of |x| <= LT_EXP_NEAR, where neither end of the range is met: no bounds, and 2^n goes straight to the exponent. */
+static inline float lt_exp_near_f32(float x) {
+  const float magic = 12582912.0f;
+  float t = x * 1.44269504f + magic, n = t - magic;
+  float r = (x - n * 0.693359375f) - n * -2.12194440e-4f;
+  float p;
+  LT_EXP_POLYNOMIAL_F32(p, r);
+  uint32_t u, bits;
+  memcpy(&u, &t, sizeof u);
+  memcpy(&bits, &p, sizeof bits);
+  bits += u << 23; /* what magic has beside n is shifted out */
+  memcpy(&p, &bits, sizeof p);
+  return p;
+}
+
+static inline double lt_exp_near_f64(double x) {
+  const double magic = 6755399441055744.0;
+  double t = x * 1.4426950408889634074 + magic, n = t - magic;
+  double r = (x - n * 6.93147180369123816490e-01) - n * 1.90821492927058770002e-10;
+  double p;
+  LT_EXP_POLYNOMIAL_F64(p, r);
+  uint64_t u, bits;
+  memcpy(&u, &t, sizeof u);
+  memcpy(&bits, &p, sizeof bits);
+  bits += u << 52;
+  memcpy(&p, &bits, sizeof p);
+  return p;
+}
+
 static inline double lt_exp_f64(double x) {
   const double magic = 6755399441055744.0;
   x = x < -746.0 ? -746.0 : x;
@@ -73,12 +102,16 @@ static inline double lt_exp_f64(double x) {
 
 #if LT_IS_F32
 #define lt_exp            lt_exp_f32
+#define lt_exp_near       lt_exp_near_f32
+#define LT_EXP_NEAR       87.0f
 #define LT_EXP_POLYNOMIAL LT_EXP_POLYNOMIAL_F32
 #define LT_EXP_LEAST      -104.0f /* e^x is 0 below */
 #define LT_LN2_HIGH       0.693359375f
 #define LT_LN2_LOW        -2.12194440e-4f
 #else
 #define lt_exp            lt_exp_f64
+#define lt_exp_near       lt_exp_near_f64
+#define LT_EXP_NEAR       700.0
 #define LT_EXP_POLYNOMIAL LT_EXP_POLYNOMIAL_F64
 #define LT_EXP_LEAST      -746.0
 #define LT_LN2_HIGH       6.93147180369123816490e-01

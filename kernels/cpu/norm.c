@@ -103,45 +103,35 @@ void LT_CPU(rmsnorm_backward)(const lt_rmsnorm_backward_args *a) {
   add_parts(work, parts, width, a->dweight, width);
 }
 
-/* The sum of x - mean: what rounding the stored mean lost. */
-static double sum_about(const real *x, real mean, int64_t n) {
-  double lane[LT_LANES] = {0};
-  int64_t i = 0;
-  for (; i + LT_LANES <= n; i += LT_LANES) {
-    for (int l = 0; l < LT_LANES; l++) lane[l] += (double)(x[i + l] - mean);
-  }
-  for (int l = 0; i < n; i++, l++) lane[l] += (double)(x[i] - mean);
-  return lt_lanes_add(lane);
-}
+typedef struct row_sums {
+  double lost, g, gh; /* of x - mean: what rounding the stored mean lost; of g; of g (x - mean) */
+} row_sums;
 
-/* The sum of y weight (x - mean). */
-static double dot_about(const stored *y, const real *weight, const real *x, real mean, int64_t n) {
-  double lane[LT_LANES] = {0};
+static row_sums layernorm_sums(const real *x, const real *weight, const stored *dy, real mean, int64_t n) {
+  double lost[LT_LANES] = {0}, sum[LT_LANES] = {0}, product[LT_LANES] = {0};
   int64_t i = 0;
   for (; i + LT_LANES <= n; i += LT_LANES) {
-    for (int l = 0; l < LT_LANES; l++)
-      lane[l] += (double)(lt_get(y[i + l]) * weight[i + l]) * (double)(x[i + l] - mean);
+    for (int l = 0; l < LT_LANES; l++) {
+      const double g = (double)(lt_get(dy[i + l]) * weight[i + l]), about = (double)(x[i + l] - mean);
+      lost[l] += about;
+      sum[l] += g;
+      product[l] += g * about;
+    }
   }
-  for (int l = 0; i < n; i++, l++) lane[l] += (double)(lt_get(y[i]) * weight[i]) * (double)(x[i] - mean);
-  return lt_lanes_add(lane);
-}
-
-/* The sum of y weight. */
-static double dot_with(const stored *y, const real *weight, int64_t n) {
-  double lane[LT_LANES] = {0};
-  int64_t i = 0;
-  for (; i + LT_LANES <= n; i += LT_LANES) {
-    for (int l = 0; l < LT_LANES; l++) lane[l] += (double)lt_get(y[i + l]) * (double)weight[i + l];
+  for (int l = 0; i < n; i++, l++) {
+    const double g = (double)(lt_get(dy[i]) * weight[i]), about = (double)(x[i] - mean);
+    lost[l] += about;
+    sum[l] += g;
+    product[l] += g * about;
   }
-  for (int l = 0; i < n; i++, l++) lane[l] += (double)lt_get(y[i]) * (double)weight[i];
-  return lt_lanes_add(lane);
+  return (row_sums){lt_lanes_add(lost), lt_lanes_add(sum), lt_lanes_add(product)};
 }
 
 static void layernorm_row(const real *x, const real *weight, const stored *dy, real mean, real rstd, int64_t width,
                           real *dx, real *dweight, real *dbias) {
-  const double n = (double)width, lost = sum_about(x, mean, width) / n, g = dot_with(dy, weight, width),
-               gh = dot_about(dy, weight, x, mean, width);
-  const real shift = (real)lost, mean_g = (real)(g / n), mean_gh = (real)((gh - lost * g) * (double)rstd / n);
+  const row_sums s = layernorm_sums(x, weight, dy, mean, width);
+  const double n = (double)width, lost = s.lost / n;
+  const real shift = (real)lost, mean_g = (real)(s.g / n), mean_gh = (real)((s.gh - lost * s.g) * (double)rstd / n);
 #pragma omp simd
   for (int64_t c = 0; c < width; c++) {
     const real h = (x[c] - mean - shift) * rstd, d = lt_get(dy[c]);
