@@ -8,6 +8,7 @@
 
 #if LT_VECTOR_BYTES
 
+#define LINE   ((int64_t)(64 / sizeof(real)))
 #define PANELS 8 /* panels of a transposed A are packed together: their rows are whole cache lines of it */
 
 static inline int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -26,15 +27,26 @@ typedef struct part { /* of one product: columns [j, j + n), products [l, l + k)
 
 static void pack_strips(const part *x, real *strips) {
   const lt_product *p = x->p;
-  for (int64_t j = 0; j < x->n; j += LT_STRIP, strips += x->k * LT_STRIP) {
-    const int64_t column = x->j + j;
-    const real *b = p->trans_b ? p->b + column * p->ldb + x->l : p->b + x->l * p->ldb + column;
-    lt_strip_pack(b, p->ldb, p->trans_b, x->k, min64(LT_STRIP, x->n - j), strips);
+  const real *b = p->trans_b ? p->b + x->j * p->ldb + x->l : p->b + x->l * p->ldb + x->j;
+  lt_strips_pack(b, p->ldb, p->trans_b, x->k, x->n, strips);
+}
+
+/* Rows of A that are packed next, fetched a share at a time while the ones before them are multiplied. */
+typedef struct ahead {
+  const real *at;
+  int64_t ld, lines, rows, row, line; /* lines: of a row; row, line: the next one */
+} ahead;
+
+static void fetch(ahead *x, int64_t count) {
+  for (; count > 0 && x->row < x->rows; count--) {
+    __builtin_prefetch(x->at + x->row * x->ld + x->line * LINE);
+    if (++x->line == x->lines) x->line = 0, x->row++;
   }
 }
 
-static void multiply_panel(const part *x, int64_t i, int64_t rows, const real *panel, const real *strips) {
+static void multiply_panel(const part *x, int64_t i, int64_t rows, const real *panel, const real *strips, ahead *next) {
   const lt_product *p = x->p;
+  const int64_t share = pieces(next->rows * next->lines, pieces(x->n, LT_STRIP));
   for (int64_t j = 0; j < x->n; j += LT_STRIP) {
     const lt_panel_to to = {.c = p->c + i * p->ldc + x->j + j,
                             .ldc = p->ldc,
@@ -42,6 +54,7 @@ static void multiply_panel(const part *x, int64_t i, int64_t rows, const real *p
                             .alpha = p->alpha,
                             .beta = x->l ? 1 : p->beta,
                             .add = x->l || p->beta != 0};
+    fetch(next, share);
     lt_panel_multiply(rows, x->k, panel, p->trans_a, strips + j * x->k, &to);
   }
 }
@@ -50,11 +63,16 @@ static void multiply_rows(const part *x, const real *strips, real *panels) {
   const lt_product *p = x->p;
   const int64_t group = (p->trans_a ? PANELS : 1) * LT_PANEL_ROWS;
   for (int64_t first = 0; first < p->m; first += group) {
-    const int64_t rows = min64(group, p->m - first);
+    const int64_t rows = min64(group, p->m - first), end = first + rows;
     const real *a = p->trans_a ? p->a + x->l * p->lda + first : p->a + first * p->lda + x->l;
+    ahead next = {.ld = p->lda, .lines = pieces(x->k, LINE)};
+    if (!p->trans_a) {
+      next.at = p->a + end * p->lda + x->l;
+      next.rows = min64(group, p->m - end);
+    }
     lt_panels_pack(a, p->lda, p->trans_a, rows, x->k, panels);
     for (int64_t i = 0; i < rows; i += LT_PANEL_ROWS)
-      multiply_panel(x, first + i, min64(LT_PANEL_ROWS, rows - i), panels + i * LT_PANEL_K, strips);
+      multiply_panel(x, first + i, min64(LT_PANEL_ROWS, rows - i), panels + i * LT_PANEL_K, strips, &next);
   }
 }
 

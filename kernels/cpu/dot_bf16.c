@@ -18,8 +18,10 @@
 #define PANEL   (PANEL_K * ROWS)    /* pairs of a panel, either way */
 #define COLUMNS LT_PRODUCT_COLUMNS
 #define PANELS  8   /* panels of a transposed A are packed together: their rows are whole cache lines of it */
-#define GROUP   252 /* rows whose sums wait for the next part when they end as bf16 */
+#define GROUP   504 /* rows whose sums wait for the next part when they end as bf16 */
 #define FETCH   16  /* pairs by which B is fetched before its turn */
+#define AHEAD   8   /* rows, or squares, fetched before they are packed */
+#define LINE    32  /* elements of a cache line */
 #define ALIGNED __attribute__((aligned(64)))
 
 typedef int32_t pair_any __attribute__((aligned(2), may_alias));
@@ -59,20 +61,34 @@ LT_ALWAYS_INLINE void interleave(const uint16_t *x, const uint16_t *y, int64_t n
 
 /* Panels of an A that lies by columns. A store runs over into the next row, which comes after it. */
 static void pack_columns(const uint16_t *a, int64_t lda, int64_t rows, int64_t k, int32_t *panels) {
-  for (int64_t l = 0; l < k; l += 2, a += 2 * lda, panels += ROWS)
+  for (int64_t l = 0; l < k; l += 2, a += 2 * lda, panels += ROWS) {
+    for (int64_t i = 0; l + AHEAD + 1 < k && i < rows; i += LINE) {
+      __builtin_prefetch(a + AHEAD * lda + i);
+      __builtin_prefetch(a + (AHEAD + 1) * lda + i);
+    }
     for (int64_t i = 0; i < rows; i += ROWS) {
       __m512i both[2];
       interleave(a + i, l + 1 < k ? a + lda + i : NULL, min64(ROWS, rows - i), both);
       _mm512_storeu_si512(panels + i / ROWS * PANEL, both[0]);
     }
+  }
 }
 
-static void pack_strip(const uint16_t *b, int64_t ldb, int64_t k, int64_t columns, int32_t *strip) {
-  for (int64_t l = 0; l < k; l += 2, b += 2 * ldb, strip += STRIP) {
-    __m512i both[2];
-    interleave(b, l + 1 < k ? b + ldb : NULL, columns, both);
-    _mm512_store_si512(strip, both[0]);
-    _mm512_store_si512(strip + LANES, both[1]);
+/* Two rows of B at a time, into all strips: rows are read as they lie. */
+static void pack_pairs(const uint16_t *b, int64_t ldb, int64_t k, int64_t columns, int32_t *strips) {
+  const int64_t step = pieces(k, 2) * STRIP;
+  for (int64_t l = 0; l < k; l += 2, b += 2 * ldb, strips += STRIP) {
+    int32_t *to = strips;
+    for (int64_t j = 0; l + AHEAD + 1 < k && j < columns; j += LINE) {
+      __builtin_prefetch(b + AHEAD * ldb + j);
+      __builtin_prefetch(b + (AHEAD + 1) * ldb + j);
+    }
+    for (int64_t j = 0; j < columns; j += STRIP, to += step) {
+      __m512i both[2];
+      interleave(b + j, l + 1 < k ? b + ldb + j : NULL, min64(STRIP, columns - j), both);
+      _mm512_store_si512(to, both[0]);
+      _mm512_store_si512(to + LANES, both[1]);
+    }
   }
 }
 
@@ -97,7 +113,11 @@ static void pack_turned(const uint16_t *b, int64_t ldb, int64_t k, int64_t colum
   for (int64_t j = 0; j < STRIP; j += LANES) {
     const bool whole = j + LANES <= columns;
     int64_t l = 0;
-    for (; whole && l + LANES <= k / 2; l += LANES) turn_square(b + j * ldb + 2 * l, ldb, strip + l * STRIP + j);
+    for (; whole && l + LANES <= k / 2; l += LANES) {
+      for (int64_t i = 0; i < LANES && l + (AHEAD + 1) * LANES <= k / 2; i++)
+        __builtin_prefetch(b + (j + i) * ldb + 2 * (l + AHEAD * LANES));
+      turn_square(b + j * ldb + 2 * l, ldb, strip + l * STRIP + j);
+    }
     for (; l < pieces(k, 2); l++)
       for (int64_t i = j; i < j + LANES; i++) {
         const uint16_t *x = b + i * ldb + 2 * l;
@@ -190,18 +210,31 @@ typedef struct part { /* of one product: rows [i, i + m), columns [j, j + n), pr
 
 static void pack_strips(const part *x, int32_t *strips) {
   const lt_product_narrow *p = x->p;
-  for (int64_t j = 0; j < x->n; j += STRIP, strips += pieces(x->k, 2) * STRIP) {
-    const int64_t column = x->j + j, columns = min64(STRIP, x->n - j);
-    if (p->trans_b)
-      pack_turned(p->b + column * p->ldb + x->l, p->ldb, x->k, columns, strips);
-    else
-      pack_strip(p->b + x->l * p->ldb + column, p->ldb, x->k, columns, strips);
+  if (!p->trans_b) {
+    pack_pairs(p->b + x->l * p->ldb + x->j, p->ldb, x->k, x->n, strips);
+    return;
+  }
+  for (int64_t j = 0; j < x->n; j += STRIP, strips += pieces(x->k, 2) * STRIP)
+    pack_turned(p->b + (x->j + j) * p->ldb + x->l, p->ldb, x->k, min64(STRIP, x->n - j), strips);
+}
+
+/* Rows of A that are packed next, fetched a share at a time while the ones before them are multiplied. */
+typedef struct ahead {
+  const uint16_t *at;
+  int64_t ld, lines, rows, row, line; /* lines: of a row; row, line: the next one */
+} ahead;
+
+static void fetch(ahead *x, int64_t count) {
+  for (; count > 0 && x->row < x->rows; count--) {
+    __builtin_prefetch(x->at + x->row * x->ld + x->line * LINE);
+    if (++x->line == x->lines) x->line = 0, x->row++;
   }
 }
 
-static void multiply_panel(const part *x, int64_t i, int64_t rows, const int32_t *panel, const int32_t *strips) {
+static void multiply_panel(const part *x, int64_t i, int64_t rows, const int32_t *panel, const int32_t *strips,
+                           ahead *next) {
   const lt_product_narrow *p = x->p;
-  const int64_t pairs = pieces(x->k, 2);
+  const int64_t pairs = pieces(x->k, 2), share = pieces(next->rows * next->lines, pieces(x->n, STRIP));
   const bool first = x->l == 0, last = x->l + x->k == p->k;
   for (int64_t j = 0; j < x->n; j += STRIP) {
     const int64_t at = (x->i + i) * p->ldc + x->j + j;
@@ -213,6 +246,7 @@ static void multiply_panel(const part *x, int64_t i, int64_t rows, const int32_t
                  .alpha = p->alpha,
                  .beta = first ? p->beta : 1,
                  .add = !first || p->beta != 0};
+    fetch(next, share);
     multiplies[p->trans_a != 0][to.columns <= LANES][rows - 1](pairs, panel, strips + j * pairs, &to);
   }
 }
@@ -222,12 +256,16 @@ static void multiply_rows(const part *x, const int32_t *strips, int32_t *panels)
   const int64_t together = (p->trans_a ? PANELS : 1) * ROWS;
   for (int64_t first = 0; first < x->m; first += together) {
     const int64_t rows = min64(together, x->m - first), at = x->i + first;
-    if (p->trans_a)
+    ahead next = {.ld = p->lda, .lines = pieces(x->k, LINE)};
+    if (p->trans_a) {
       pack_columns(p->a + x->l * p->lda + at, p->lda, rows, x->k, panels);
-    else
+    } else {
+      next.at = p->a + (at + rows) * p->lda + x->l;
+      next.rows = min64(together, x->m - first - rows);
       pack_rows(p->a + at * p->lda + x->l, p->lda, rows, x->k, panels);
+    }
     for (int64_t i = 0; i < rows; i += ROWS)
-      multiply_panel(x, first + i, min64(ROWS, rows - i), panels + i * PANEL_K, strips);
+      multiply_panel(x, first + i, min64(ROWS, rows - i), panels + i * PANEL_K, strips, &next);
   }
 }
 

@@ -2,6 +2,7 @@
 ** Tiles: C is cut into rectangles, each one product over the whole of k on the calling thread: by our own blocking
 ** where there are vectors for it, else by OpenBLAS; tiny ones by loops. No bit depends on the number of threads: the
 ** library's rectangles depend on the shape alone; ours on the threads too, but their bits do not depend on the cut.
+** A small C of a long k is a sum of products over parts of it, in order (grid.h).
 ** Cost: 2 m n k operations a matrix; each tile reads its strips of A and B once: (rows + columns) k elements. */
 #include "kernels/cpu/grid.h"
 #include "kernels/cpu/product.h"
@@ -59,9 +60,14 @@ static void multiply_library(const lt_product *p, int64_t k_first, int64_t k, re
 #endif
 }
 
+/* Outside of a parallel region the library forks as many threads as OpenMP says, and bits would be theirs: it is told
+** of one. */
 static void multiply(const lt_product *p) {
   const int64_t longest = INT_MAX / 2; /* the library counts in int */
+  const int threads = lt_cpu_threads();
+  if (threads > 1) lt_cpu_set_threads(1);
   for (int64_t l = 0; l < p->k; l += longest) multiply_library(p, l, min64(longest, p->k - l), l ? 1 : p->beta);
+  if (threads > 1) lt_cpu_set_threads(threads);
 }
 #endif
 
@@ -76,8 +82,7 @@ void lt_product_run(const lt_product *p) {
   }
 }
 
-void LT_CPU(gemm)(const lt_gemm_args *g) {
-  if (g->m <= 0 || g->n <= 0 || g->batch <= 0) return;
+static void multiply_all(const lt_gemm_args *g) {
 #if LT_VECTOR_BYTES
   const lt_grid x = lt_grid_of(g, LT_PRODUCT_COLUMNS);
 #else
@@ -104,4 +109,26 @@ void LT_CPU(gemm)(const lt_gemm_args *g) {
     };
     lt_product_run(&p);
   }
+}
+
+#if LT_VECTOR_BYTES
+static void multiply_split(const lt_gemm_args *g, int64_t parts) {
+  real sums[LT_SPLIT_BYTES / sizeof(real)] __attribute__((aligned(64)));
+  const lt_gemm_args each = lt_split_parts(g, parts, sums), rest = lt_split_rest(g, parts, sizeof(real));
+  multiply_all(&each);
+  multiply_all(&rest);
+  lt_split_add(g, parts, sums);
+}
+#endif
+
+void LT_CPU(gemm)(const lt_gemm_args *g) {
+  if (g->m <= 0 || g->n <= 0 || g->batch <= 0) return;
+#if LT_VECTOR_BYTES
+  const int64_t parts = lt_split_of(g);
+  if (parts > 1) {
+    multiply_split(g, parts);
+    return;
+  }
+#endif
+  multiply_all(g);
 }

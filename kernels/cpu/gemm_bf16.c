@@ -8,8 +8,7 @@
 
 static inline int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
 
-void LT_CPU(gemm)(const lt_gemm_args *g) {
-  if (g->m <= 0 || g->n <= 0 || g->batch <= 0) return;
+static void multiply_all(const lt_gemm_args *g) {
 #if LT_VECTOR_BYTES
   const lt_grid x = lt_grid_of(g, LT_PRODUCT_COLUMNS);
 #else
@@ -39,4 +38,26 @@ void LT_CPU(gemm)(const lt_gemm_args *g) {
     };
     lt_product_narrow_run(&p);
   }
+}
+
+#if LT_VECTOR_BYTES
+static void multiply_split(const lt_gemm_args *g, int64_t parts) {
+  float sums[LT_SPLIT_BYTES / sizeof(float)] __attribute__((aligned(64)));
+  const lt_gemm_args each = lt_split_parts(g, parts, sums), rest = lt_split_rest(g, parts, sizeof(uint16_t));
+  multiply_all(&each);
+  multiply_all(&rest);
+  lt_split_add(g, parts, sums);
+}
+#endif
+
+void LT_CPU(gemm)(const lt_gemm_args *g) {
+  if (g->m <= 0 || g->n <= 0 || g->batch <= 0) return;
+#if LT_VECTOR_BYTES
+  const int64_t parts = lt_split_of(g);
+  if (parts > 1) {
+    multiply_split(g, parts);
+    return;
+  }
+#endif
+  multiply_all(g);
 }

@@ -4,6 +4,7 @@
 #define LT_KERNELS_CPU_GRID_H
 
 #include "kernels/cpu/cpu.h"
+#include "kernels/cpu/loops.h"
 
 typedef struct lt_grid { /* of the rectangles of one C */
   int64_t down, across, rows, columns;
@@ -34,6 +35,56 @@ static inline lt_grid lt_grid_of(const lt_gemm_args *g, int64_t columns) {
       break;
   }
   return x;
+}
+
+#define LT_SPLIT_LEAST 2048               /* of k in a part */
+#define LT_SPLIT_MOST  8                  /* parts */
+#define LT_SPLIT_BYTES ((int64_t)2 << 20) /* of the sums of all parts: they wait on the stack */
+
+/* Parts of k whose sums are formed apart and added in order, by the shape alone: where C is small and k long, its
+** rectangles are too few for the threads, and each packs A and B for few rows and columns. 1: none. */
+static inline int64_t lt_split_of(const lt_gemm_args *g) {
+  if (g->batch != 1 || g->narrow_c) return 1;
+  int64_t parts = LT_SPLIT_BYTES / (int64_t)sizeof(real) / (g->m * g->n);
+  if (parts > g->k / LT_SPLIT_LEAST) parts = g->k / LT_SPLIT_LEAST;
+  return parts < 2 ? 1 : parts < LT_SPLIT_MOST ? parts : LT_SPLIT_MOST;
+}
+
+/* The parts of a product as a batch of products into `sums`, one after another. */
+static inline lt_gemm_args lt_split_parts(const lt_gemm_args *g, int64_t parts, real *sums) {
+  lt_gemm_args p = *g;
+  p.k = g->k / parts / 2 * 2; /* pairs stay together */
+  p.batch = parts;
+  p.stride_a = p.k * (g->trans_a ? g->lda : 1);
+  p.stride_b = p.k * (g->trans_b ? 1 : g->ldb);
+  p.c = sums;
+  p.ldc = g->n;
+  p.stride_c = g->m * g->n;
+  p.beta = 0;
+  return p;
+}
+
+/* What the parts leave of k, perhaps nothing, into C itself. */
+static inline lt_gemm_args lt_split_rest(const lt_gemm_args *g, int64_t parts, size_t element) {
+  const int64_t done = g->k / parts / 2 * 2 * parts;
+  lt_gemm_args p = *g;
+  p.k = g->k - done;
+  p.a = (const char *)g->a + done * (g->trans_a ? g->lda : 1) * (int64_t)element;
+  p.b = (const char *)g->b + done * (g->trans_b ? 1 : g->ldb) * (int64_t)element;
+  return p;
+}
+
+static inline void lt_split_add(const lt_gemm_args *g, int64_t parts, const real *sums) {
+  const int64_t n = g->n, all = g->m * n;
+  LT_ROWS(parts * all)
+  for (int64_t i = 0; i < g->m; i++) {
+    real *c = (real *)g->c + i * g->ldc;
+    for (int64_t p = 0; p < parts; p++) {
+      const real *x = sums + p * all + i * n;
+#pragma omp simd
+      for (int64_t j = 0; j < n; j++) c[j] += x[j];
+    }
+  }
 }
 
 #define LT_GRID_WIDE   256 /* edge of a square of a large C */

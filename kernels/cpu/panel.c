@@ -9,7 +9,8 @@
 
 /* ---- Copies ---- */
 
-#define AHEAD 8 /* rows of A fetched before their turn: they may lie pages apart, where no processor looks ahead */
+#define AHEAD 8 /* rows fetched before their turn: they may lie pages apart, where no processor looks ahead */
+#define LINE  ((int64_t)(64 / sizeof(real)))
 
 static void pack_columns(const real *a, int64_t lda, int64_t rows, int64_t k, real *panels) {
   const int64_t whole = rows / LT_PANEL_ROWS, rest = rows - whole * LT_PANEL_ROWS;
@@ -17,7 +18,7 @@ static void pack_columns(const real *a, int64_t lda, int64_t rows, int64_t k, re
     const real *from = a;
     real *to = panels;
     if (l + AHEAD < k)
-      for (int64_t i = 0; i < rows; i += 64 / (int64_t)sizeof(real)) __builtin_prefetch(a + AHEAD * lda + i);
+      for (int64_t i = 0; i < rows; i += LINE) __builtin_prefetch(a + AHEAD * lda + i);
     for (int64_t p = 0; p < whole; p++, from += LT_PANEL_ROWS, to += LT_PANEL_SIZE)
       memcpy(to, from, LT_PANEL_ROWS * sizeof(real));
     for (int64_t i = 0; i < rest; i++) to[i] = from[i];
@@ -66,7 +67,11 @@ static void turn(const real *b, int64_t ldb, int64_t k, int64_t columns, real *s
   int64_t j = 0;
   for (; j + LT_VECTOR <= columns; j += LT_VECTOR) {
     int64_t l = 0;
-    for (; l + LT_VECTOR <= k; l += LT_VECTOR) turn_square(b + j * ldb + l, ldb, strip + l * LT_STRIP + j);
+    for (; l + LT_VECTOR <= k; l += LT_VECTOR) {
+      for (int64_t i = 0; i < LT_VECTOR && l + AHEAD * LT_VECTOR < k; i++)
+        __builtin_prefetch(b + (j + i) * ldb + l + AHEAD * LT_VECTOR);
+      turn_square(b + j * ldb + l, ldb, strip + l * LT_STRIP + j);
+    }
     for (; l < k; l++)
       for (int64_t i = j; i < j + LT_VECTOR; i++) strip[l * LT_STRIP + i] = b[i * ldb + l];
   }
@@ -84,6 +89,29 @@ void lt_strip_pack(const real *b, int64_t ldb, bool trans, int64_t k, int64_t co
     for (int64_t l = 0; l < k; l++) memcpy(strip + l * LT_STRIP, b + l * ldb, LT_STRIP * sizeof(real));
   else
     for (int64_t l = 0; l < k; l++) memcpy(strip + l * LT_STRIP, b + l * ldb, (size_t)columns * sizeof(real));
+}
+
+/* A row of B at a time, into all strips: rows are read as they lie. */
+static void pack_rows(const real *b, int64_t ldb, int64_t k, int64_t columns, real *strips) {
+  const int64_t whole = columns / LT_STRIP, rest = columns - whole * LT_STRIP;
+  for (int64_t l = 0; l < k; l++, b += ldb, strips += LT_STRIP) {
+    real *to = strips;
+    if (l + AHEAD < k)
+      for (int64_t j = 0; j < columns; j += LINE) __builtin_prefetch(b + AHEAD * ldb + j);
+    for (int64_t s = 0; s < whole; s++, to += k * LT_STRIP) memcpy(to, b + s * LT_STRIP, LT_STRIP * sizeof(real));
+    if (!rest) continue;
+    memcpy(to, b + whole * LT_STRIP, (size_t)rest * sizeof(real));
+    memset(to + rest, 0, (size_t)(LT_STRIP - rest) * sizeof(real));
+  }
+}
+
+void lt_strips_pack(const real *b, int64_t ldb, bool trans, int64_t k, int64_t columns, real *strips) {
+  if (!trans) {
+    pack_rows(b, ldb, k, columns, strips);
+    return;
+  }
+  for (int64_t j = 0; j < columns; j += LT_STRIP)
+    lt_strip_pack(b + j * ldb, ldb, true, k, columns - j < LT_STRIP ? columns - j : LT_STRIP, strips + j * k);
 }
 
 /* ---- The product ---- */

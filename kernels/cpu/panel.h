@@ -30,6 +30,10 @@ void lt_panels_pack(const real *a, int64_t lda, bool by_columns, int64_t rows, i
 #define lt_strip_pack LT_CPU_REAL(strip_pack)
 void lt_strip_pack(const real *b, int64_t ldb, bool trans, int64_t k, int64_t columns, real *strip);
 
+/* The same of any number of columns: strips k LT_STRIP apart. */
+#define lt_strips_pack LT_CPU_REAL(strips_pack)
+void lt_strips_pack(const real *b, int64_t ldb, bool trans, int64_t k, int64_t columns, real *strips);
+
 /* rows 1 … LT_PANEL_ROWS. */
 #define lt_panel_multiply LT_CPU_REAL(panel_multiply)
 void lt_panel_multiply(int64_t rows, int64_t k, const real *panel, bool by_columns, const real *strip,

@@ -90,9 +90,12 @@ static void check_products(void) {
     const sizes s = {.ta = x & 1, .tb = x >> 1 & 1, .narrow = x >> 2, .alpha = 0.5, .beta = 1, .batch = 1, .pad = 1};
     sizes large = s, deep = s;
     large.m = 31, large.n = 475, large.k = 801;
-    deep.m = 259, deep.n = 33, deep.k = 1601;
+    deep.m = 511, deep.n = 33, deep.k = 1601;
+    sizes split = s; /* into parts of k that are added, with a rest */
+    split.m = 40, split.n = 33, split.k = 4103;
     check_product(large);
     check_product(deep);
+    check_product(split);
   }
 }
 

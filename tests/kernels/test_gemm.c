@@ -106,6 +106,17 @@ int main(void) {
                                .alpha = 0.5,
                                .beta = x ? 1 : 0});
     }
+    for (int x = 0; x < 4; x++) { /* a long k, in parts that are added: with and without a rest */
+      check_product(t, (shape){.m = 33,
+                               .n = 35,
+                               .k = x % 2 ? 4101 : 6144,
+                               .batch = 1,
+                               .pad = 3 * (x & 1),
+                               .ta = x & 1,
+                               .tb = x >> 1,
+                               .alpha = 0.5,
+                               .beta = x > 1 ? 2 : 0});
+    }
     check_product(t, (shape){.m = 3, .n = 3, .k = 3, .batch = 0, .alpha = 1});
   }
   return check_done();
