@@ -27,10 +27,34 @@ LT_ALWAYS_INLINE lt_vector load_stored(const stored *x) {
 }
 #endif
 
-void lt_wide_copy(const stored *x, int64_t ld, int64_t n, int64_t dim, lt_wide *to) {
+#if LT_WIDE_PAIRS
+/* Rows 2 i and 2 i + 1 of x as pairs, element by element; a missing row is 0. */
+static void fold_rows(const stored *x, int64_t ld, int64_t n, int64_t dim, lt_wide *to) {
+  const __m512i low = _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40, 8, 39, 7, 38, 6, 37,
+                                       5, 36, 4, 35, 3, 34, 2, 33, 1, 32, 0);
+  const __m512i high = _mm512_add_epi16(low, _mm512_set1_epi16(16));
+  for (int64_t i = 0; i < lt_whole_strips(n); i += 2) {
+    int32_t *row = to->fold + i / 2 * LT_WIDE_LD;
+    for (int64_t d = 0; d < dim; d += LT_STRIP) {
+      const __mmask32 mask = dim - d >= LT_STRIP ? ~(__mmask32)0 : ((__mmask32)1 << (dim - d)) - 1;
+      const __m512i u = _mm512_maskz_loadu_epi16(i < n ? mask : 0, x + i * ld + d);
+      const __m512i v = _mm512_maskz_loadu_epi16(i + 1 < n ? mask : 0, x + (i + 1) * ld + d);
+      _mm512_store_si512(row + d, _mm512_permutex2var_epi16(u, low, v));
+      _mm512_store_si512(row + d + LT_VECTOR, _mm512_permutex2var_epi16(u, high, v));
+    }
+  }
+}
+#endif
+
+void lt_wide_copy(const stored *x, int64_t ld, int64_t n, int64_t dim, bool right, lt_wide *to) {
   const int64_t whole = lt_whole_strips(dim), vectors = dim / LT_STRIP * LT_STRIP;
   lt_vector y = {0}, z = {0}; /* the sum of all times 0: NaN if one is not finite */
   real rest = 0;
+#if LT_WIDE_PAIRS
+  if (right) fold_rows(x, ld, n, dim, to);
+#else
+  (void)right;
+#endif
   for (int64_t i = 0; i < n; i++, x += ld) {
     real *row = to->at + i * LT_WIDE_LD;
 #if LT_WIDE_PAIRS
@@ -138,44 +162,101 @@ static void product(operand left, int64_t m, int64_t n, int64_t k, const real *a
 }
 
 #if LT_WIDE_PAIRS
-/* s[rows][LT_STRIP] = alpha a b of pairs. */
-LT_ALWAYS_INLINE void pair_panel(const int rows, int64_t pairs, const int32_t *a, const real *b, real alpha, real *s) {
+/* The same of pairs. */
+LT_ALWAYS_INLINE void pair_panel(const int rows, const operand left, int64_t pairs, const int32_t *a, const int32_t *b,
+                                 real alpha, bool add, real *c) {
   __m512 sum[LT_PANEL_ROWS][2];
+  const int64_t step_i = left == BY_ROWS_WIDE ? LT_PAIR_LD : left == BY_ROWS ? LT_SIDE_PAIRS : 1;
+  const int64_t step_l = left == BY_COLUMNS ? LT_SIDE_LD : 1;
+  const int64_t step_b = left == BY_ROWS_WIDE ? LT_SIDE_LD : LT_WIDE_LD, ldc = step_b;
   LT_UNROLL for (int i = 0; i < rows; i++) sum[i][0] = sum[i][1] = _mm512_setzero_ps();
-  for (int64_t l = 0; l < pairs; l++, a++, b += LT_SIDE_LD) {
-    const __m512bh x = (__m512bh)_mm512_loadu_ps(b), y = (__m512bh)_mm512_loadu_ps(b + LT_VECTOR);
+  for (int64_t l = 0; l < pairs; l++, a += step_l, b += step_b) {
+    const __m512bh x = (__m512bh)_mm512_loadu_si512(b), y = (__m512bh)_mm512_loadu_si512(b + LT_VECTOR);
     LT_UNROLL for (int i = 0; i < rows; i++) {
-      const __m512bh w = (__m512bh)_mm512_set1_epi32(a[i * LT_PAIR_LD]);
+      const __m512bh w = (__m512bh)_mm512_set1_epi32(a[i * step_i]);
       sum[i][0] = _mm512_dpbf16_ps(sum[i][0], x, w);
       sum[i][1] = _mm512_dpbf16_ps(sum[i][1], y, w);
     }
   }
   LT_UNROLL for (int i = 0; i < rows; i++) {
-    lt_store(s + i * LT_SIDE_LD, alpha * (lt_vector)sum[i][0]);
-    lt_store(s + i * LT_SIDE_LD + LT_VECTOR, alpha * (lt_vector)sum[i][1]);
+    LT_UNROLL for (int v = 0; v < 2; v++) {
+      real *to = c + i * ldc + v * LT_VECTOR;
+      const lt_vector x = (lt_vector)sum[i][v];
+      if (left == BY_ROWS_WIDE)
+        lt_store(to, alpha * x);
+      else
+        lt_store(to, add ? lt_load(to) + x : x);
+    }
   }
 }
 
-typedef void pair_fn(int64_t pairs, const int32_t *a, const real *b, real alpha, real *s);
+typedef void pair_fn(int64_t pairs, const int32_t *a, const int32_t *b, real alpha, bool add, real *c);
 
 #define PAIRS(n)                                                                                                       \
-  static void pairs_##n(int64_t pairs, const int32_t *a, const real *b, real alpha, real *s) {                         \
-    pair_panel(n, pairs, a, b, alpha, s);                                                                              \
+  static void pair_wide_##n(int64_t k, const int32_t *a, const int32_t *b, real alpha, bool add, real *c) {            \
+    pair_panel(n, BY_ROWS_WIDE, k, a, b, alpha, add, c);                                                               \
+  }                                                                                                                    \
+  static void pair_rows_##n(int64_t k, const int32_t *a, const int32_t *b, real alpha, bool add, real *c) {            \
+    pair_panel(n, BY_ROWS, k, a, b, alpha, add, c);                                                                    \
+  }                                                                                                                    \
+  static void pair_columns_##n(int64_t k, const int32_t *a, const int32_t *b, real alpha, bool add, real *c) {         \
+    pair_panel(n, BY_COLUMNS, k, a, b, alpha, add, c);                                                                 \
   }
 EACH(PAIRS)
 EACH_MORE(PAIRS)
-#define PAIR_NAME(n) pairs_##n,
-static pair_fn *const pair_panels[LT_PANEL_ROWS] = {EACH(PAIR_NAME) EACH_MORE(PAIR_NAME)};
 
-void lt_wide_scores(int64_t m, int64_t n, int64_t dim, const lt_wide *x, int64_t first, const real *turned, real alpha,
-                    real *s) {
+#define PAIR_WIDE(n)    pair_wide_##n,
+#define PAIR_ROWS(n)    pair_rows_##n,
+#define PAIR_COLUMNS(n) pair_columns_##n,
+static pair_fn *const pair_panels[][LT_PANEL_ROWS] = {
+    [BY_ROWS_WIDE] = {EACH(PAIR_WIDE) EACH_MORE(PAIR_WIDE)},
+    [BY_ROWS] = {EACH(PAIR_ROWS) EACH_MORE(PAIR_ROWS)},
+    [BY_COLUMNS] = {EACH(PAIR_COLUMNS) EACH_MORE(PAIR_COLUMNS)},
+};
+
+static void pair_product(operand left, int64_t m, int64_t n, int64_t pairs, const int32_t *a, const int32_t *b,
+                         real alpha, bool add, real *c) {
   const int64_t count = (m + LT_PANEL_ROWS - 1) / LT_PANEL_ROWS;
+  const int64_t step = left == BY_ROWS_WIDE ? LT_PAIR_LD : left == BY_ROWS ? LT_SIDE_PAIRS : 1;
+  const int64_t ldc = left == BY_ROWS_WIDE ? LT_SIDE_LD : LT_WIDE_LD;
   for (int64_t t = 0; t < count; t++) {
     const int64_t i = m * t / count, rows = m * (t + 1) / count - i;
     for (int64_t j = 0; j < n; j += LT_STRIP)
-      pair_panels[rows - 1]((dim + 1) / 2, x->pair + (first + i) * LT_PAIR_LD, turned + j, alpha,
-                            s + i * LT_SIDE_LD + j);
+      pair_panels[left][rows - 1](pairs, a + i * step, b + j, alpha, add, c + i * ldc + j);
   }
+}
+
+void lt_wide_scores(int64_t m, int64_t n, int64_t dim, const lt_wide *x, int64_t first, const real *turned, real alpha,
+                    real *s) {
+  pair_product(BY_ROWS_WIDE, m, n, (dim + 1) / 2, x->pair + first * LT_PAIR_LD, (const int32_t *)turned, alpha, false,
+               s);
+}
+
+/* c (+)= p b, p rounded to bf16, its rows as pairs. */
+static void apply_pairs(int64_t m, int64_t dim, int64_t k, const real *p, const int32_t *b, bool add, real *c) {
+  int32_t pairs[LT_TILE * LT_SIDE_PAIRS] LT_ALIGNED;
+  for (int64_t i = 0; i < m; i++)
+    for (int64_t j = 0; j < k; j += LT_STRIP) {
+      const real *x = p + i * LT_SIDE_LD + j;
+      const __m512bh both = _mm512_cvtne2ps_pbh((__m512)lt_load(x + LT_VECTOR), (__m512)lt_load(x));
+      _mm512_store_si512(pairs + i * LT_SIDE_PAIRS + j / 2, (__m512i)both);
+    }
+  pair_product(BY_ROWS, m, lt_whole_strips(dim), lt_whole_strips(k) / 2, pairs, b, 1, add, c);
+}
+
+/* c += p turned, times b; k is rows of p here, its columns as pairs. */
+static void collect_pairs(int64_t m, int64_t dim, int64_t k, const real *p, const int32_t *b, real *c) {
+  const __m512i in_turn = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6,
+                                           21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+  int32_t pairs[LT_TILE / 2 * LT_SIDE_LD] LT_ALIGNED;
+  for (int64_t l = 0; l < k; l += 2)
+    for (int64_t j = 0; j < m; j += LT_VECTOR) {
+      const real *x = p + l * LT_SIDE_LD + j;
+      const __m512 next = l + 1 < k ? (__m512)lt_load(x + LT_SIDE_LD) : _mm512_setzero_ps();
+      const __m512bh both = _mm512_cvtne2ps_pbh(next, (__m512)lt_load(x));
+      _mm512_store_si512(pairs + l / 2 * LT_SIDE_LD + j, _mm512_permutexvar_epi16(in_turn, (__m512i)both));
+    }
+  pair_product(BY_COLUMNS, m, lt_whole_strips(dim), (k + 1) / 2, pairs, b, 1, true, c);
 }
 #else
 void lt_wide_scores(int64_t m, int64_t n, int64_t dim, const lt_wide *x, int64_t first, const real *turned, real alpha,
@@ -212,14 +293,22 @@ void lt_wide_apply(int64_t m, int64_t dim, int64_t k, const real *p, const lt_wi
   if (some && !b->finite)
     multiply_odd(BY_ROWS, m, dim, k, p, from, add, c);
   else
+#if LT_WIDE_PAIRS
+    apply_pairs(m, dim, k, p, b->fold + first / 2 * LT_WIDE_LD, add, c);
+#else
     product(BY_ROWS, m, lt_whole_strips(dim), k, p, from, 1, add, c);
+#endif
 }
 
 void lt_wide_collect(int64_t m, int64_t dim, int64_t k, const real *p, const lt_wide *b, bool some, real *c) {
   if (some && !b->finite)
     multiply_odd(BY_COLUMNS, m, dim, k, p, b->at, true, c);
   else
+#if LT_WIDE_PAIRS
+    collect_pairs(m, dim, k, p, b->fold, c);
+#else
     product(BY_COLUMNS, m, lt_whole_strips(dim), k, p, b->at, 1, true, c);
+#endif
 }
 
 /* ---- Keys ---- */

@@ -22,10 +22,12 @@
 void lt_attention_wide(const lt_attention_args *a);
 void lt_attention_wide_backward(const lt_attention_backward_args *a);
 
-/* Where the processor multiplies pairs of bf16, scores are sums of such: their factors are bf16 as they came. */
+/* Where the processor multiplies pairs of bf16, products are sums of such: q, k, v and dout are bf16 as they came,
+** probabilities and their gradients are rounded once for it. */
 #if LT_IS_BF16 && defined(__AVX512BF16__)
 #define LT_WIDE_PAIRS 1
 #define LT_PAIR_LD    (LT_WIDE_DIM / 2 + LT_VECTOR) /* pairs of a row */
+#define LT_SIDE_PAIRS (LT_TILE / 2 + LT_VECTOR)     /* of a row of probabilities */
 #else
 #define LT_WIDE_PAIRS 0
 #endif
@@ -34,6 +36,7 @@ typedef struct lt_wide { /* rows of one head, copied */
   real at[LT_TILE * LT_WIDE_LD] LT_ALIGNED;
 #if LT_WIDE_PAIRS
   int32_t pair[LT_TILE * LT_PAIR_LD] LT_ALIGNED; /* the same, as pairs of elements; an odd last one has a 0 beside it */
+  int32_t fold[LT_TILE / 2 * LT_WIDE_LD] LT_ALIGNED; /* as pairs of rows; 0 beyond the last, to a whole strip of rows */
 #endif
   bool finite;
 } lt_wide;
@@ -55,8 +58,8 @@ typedef struct lt_keys { /* the key side of a tile: n keys from row `first` */
 
 static inline int64_t lt_whole_strips(int64_t n) { return (n + LT_STRIP - 1) / LT_STRIP * LT_STRIP; }
 
-/* to[n][dim, padded] = x[n, ld]; and whether all of it is finite. */
-void lt_wide_copy(const stored *x, int64_t ld, int64_t n, int64_t dim, lt_wide *to);
+/* to[n][dim, padded] = x[n, ld]; and whether all of it is finite. right: it will be b in lt_wide_apply or _collect. */
+void lt_wide_copy(const stored *x, int64_t ld, int64_t n, int64_t dim, bool right, lt_wide *to);
 
 /* to[dim][n, padded] = the rows of x, turned; or pairs of them, [dim / 2, rounded up][n, padded]. */
 void lt_wide_turn(const lt_wide *x, int64_t n, int64_t dim, real *to);
@@ -65,7 +68,8 @@ void lt_wide_turn(const lt_wide *x, int64_t n, int64_t dim, real *to);
 void lt_wide_scores(int64_t m, int64_t n, int64_t dim, const lt_wide *x, int64_t first, const real *turned, real alpha,
                     real *s);
 
-/* c[m][dim, padded] (+)= p[m][k] b[k][dim]. With some pairs hidden, what is not finite in b counts only where p != 0. */
+/* c[m][dim, padded] (+)= p[m][k] b[k][dim]; p is 0 from k to a whole strip. With some pairs hidden, what is not finite
+** in b counts only where p != 0. */
 void lt_wide_apply(int64_t m, int64_t dim, int64_t k, const real *p, const lt_wide *b, int64_t first, bool some,
                    bool add, real *c);
 

@@ -73,8 +73,8 @@ static void meet_head(task *w, const queries *u, int64_t head, bool some) {
   const lt_attention_backward_args *a = w->a;
   const int64_t dim = a->r.dim, ld = (int64_t)a->r.heads * dim, at = u->q * ld + head * dim;
   const int64_t n = w->keys.n, wide = w->keys.strips * LT_STRIP;
-  lt_wide_copy((const stored *)a->q + at, ld, u->n, dim, &w->q);
-  lt_wide_copy((const stored *)a->dout + at, ld, u->n, dim, &w->dout);
+  lt_wide_copy((const stored *)a->q + at, ld, u->n, dim, true, &w->q);
+  lt_wide_copy((const stored *)a->dout + at, ld, u->n, dim, true, &w->dout);
   lt_wide_scores(u->n, wide, dim, &w->q, 0, w->k_turned, (real)a->r.scale, w->p);
   lt_wide_scores(u->n, wide, dim, &w->dout, 0, w->v_turned, 1, w->ds);
   if (a->key_bias)
@@ -92,8 +92,8 @@ static void meet_head(task *w, const queries *u, int64_t head, bool some) {
 static void copy_keys(task *w) {
   const lt_attention_backward_args *a = w->a;
   const int64_t dim = a->r.dim, ld = (int64_t)a->r.kv_heads * dim, at = w->keys.first * ld + w->kv_head * dim;
-  lt_wide_copy((const stored *)a->k + at, ld, w->keys.n, dim, &w->k);
-  lt_wide_copy((const stored *)a->v + at, ld, w->keys.n, dim, &w->v);
+  lt_wide_copy((const stored *)a->k + at, ld, w->keys.n, dim, true, &w->k);
+  lt_wide_copy((const stored *)a->v + at, ld, w->keys.n, dim, false, &w->v);
   lt_wide_turn(&w->k, w->keys.n, dim, w->k_turned);
   lt_wide_turn(&w->v, w->keys.n, dim, w->v_turned);
   memset(w->dk, 0, sizeof w->dk);

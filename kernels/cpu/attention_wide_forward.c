@@ -47,7 +47,7 @@ typedef struct task {
 static void start(const task *w, side *u) {
   const lt_attention_args *a = w->a;
   const int64_t heads = a->r.heads, dim = a->r.dim;
-  lt_wide_copy((const stored *)a->q + (u->q * heads + w->head) * dim, heads * dim, u->n, dim, &u->x);
+  lt_wide_copy((const stored *)a->q + (u->q * heads + w->head) * dim, heads * dim, u->n, dim, false, &u->x);
   memset(u->out, 0, sizeof u->out);
   memset(u->sum, 0, sizeof u->sum);
   for (int64_t i = 0; i < u->n; i++) {
@@ -172,9 +172,9 @@ static void look_at_keys(task *w, int64_t first, int64_t n) {
   w->keys.n = n;
   lt_keys_look(&a->r, a->key_bias, w->kv_head, &w->keys);
   if (lt_sight_of(&w->extent, &w->keys.all, a->r.window) == LT_SIGHT_NONE) return;
-  lt_wide_copy((const stored *)a->k + at, ld, n, dim, &w->k);
+  lt_wide_copy((const stored *)a->k + at, ld, n, dim, false, &w->k);
   lt_wide_turn(&w->k, n, dim, w->turned);
-  lt_wide_copy((const stored *)a->v + at, ld, n, dim, &w->v);
+  lt_wide_copy((const stored *)a->v + at, ld, n, dim, true, &w->v);
   for (int64_t i = 0; i < w->sides; i++) {
     side *u = &w->side[i];
     if (first < u->from || first >= u->to) continue;
