@@ -50,6 +50,8 @@ static lt_status run_alone(verification *v, lt_error *e) {
   for (int64_t i = 0; i < v->table->sequences; i++)
     if (v->table->start[i + 1] - v->table->start[i] > longest) longest = v->table->start[i + 1] - v->table->start[i];
   int64_t block = longest / 8 > 0 ? longest / 8 : 1;
+  const lt_device *device = NULL;
+  if (lt_recipe_device(v->recipe, &device, e) != LT_OK) return e ? e->code : LT_USAGE;
   v->build = (lt_recipe_build){v->recipe, true};
   const lt_agree_options o = {.build = lt_recipe_graph,
                               .context = &v->build,
@@ -67,7 +69,7 @@ static lt_status run_alone(verification *v, lt_error *e) {
                                                 .partition = &s->partition}},
                               .micro_batch = s->micro_batch,
                               .table = v->table,
-                              .device = lt_device_cpu(),
+                              .device = device,
                               .seed = s->seed};
   return lt_agree_create(&o, &v->agree, e);
 }

@@ -47,8 +47,10 @@ lt_status lt_generation_create(lt_recipe *r, int64_t slots, lt_generation **out,
   if (!x) return lt_fail_memory(e, sizeof *x, "generating");
   x->recipe = r;
   x->reach = find_reach(r, slots);
-  lt_status st = compile(r, x->reach, &program, e);
-  if (st == LT_OK) st = lt_generator_create(program, lt_device_cpu(), vocab, &x->generator, e);
+  const lt_device *device = NULL;
+  lt_status st = lt_recipe_device(r, &device, e);
+  if (st == LT_OK) st = compile(r, x->reach, &program, e);
+  if (st == LT_OK) st = lt_generator_create(program, device, vocab, &x->generator, e);
   if (st == LT_OK && !(x->work = malloc(2 * (size_t)vocab * sizeof *x->work)))
     st = lt_fail_memory(e, 2 * (size_t)vocab * sizeof *x->work, "a row of logits");
   if (st == LT_OK) return LT_OK;

@@ -213,12 +213,14 @@ lt_status lt_run_load(const lt_run_from *from, lt_run **out, lt_error *e) {
 lt_status lt_run_start(lt_run *r, lt_error *e) {
   const lt_recipe_settings *s = r->s;
   const lt_program *any = r->programs ? lt_programs_at(r->programs, 0) : r->eval;
+  const lt_device *device = NULL;
   lt_status st = lt_recipe_weigh_alike(r->recipe, lt_mesh_sp(&any->plan.mesh), e);
+  if (st == LT_OK) st = lt_recipe_device(r->recipe, &device, e);
   if (st != LT_OK) return st;
   lt_length *length = calloc((size_t)s->n_length + 1, sizeof *length);
   if (!length) return lt_fail_memory(e, sizeof *length, "a run");
   for (int32_t i = 0; i < s->n_length; i++) length[i] = (lt_length){s->length[i].step, s->length[i].length};
-  const lt_trainer_options o = {.device = lt_device_cpu(),
+  const lt_trainer_options o = {.device = device,
                                 .seed = s->seed,
                                 .corpus = r->corpus,
                                 .fed = r->fed,

@@ -183,6 +183,8 @@ static int read_settings(lua_State *L) {
       (int32_t)get_int(L, "checkpoint.layers", s->checkpoint != LT_CHECKPOINT_AUTO && !s->budget ? INT32_MAX : -1);
   s->keep = r->keep = get_list(L, "checkpoint.keep", &s->n_keep);
   s->drop = r->drop = get_list(L, "checkpoint.drop", &s->n_drop);
+  s->isa = get_text(L, "device.isa");
+  if (strcmp(s->isa, "auto") == 0) s->isa = NULL;
   return 0;
 }
 
@@ -373,6 +375,14 @@ void lt_recipe_place(lt_recipe *r, lt_error *e) {
   lt_script_watch(r->script, "finding a line", LT_SECONDS_POLICY);
   (void)lt_lua_protect(r->script, ask_place, &c, NULL);
   lt_script_unwatch(r->script);
+}
+
+lt_status lt_recipe_device(lt_recipe *r, const lt_device **out, lt_error *e) {
+  lt_status st = lt_device_cpu_isa(r->settings.isa, out, e);
+  if (st == LT_OK) return st;
+  if (r->settings.isa) lt_error_key(e, "device.isa");
+  lt_recipe_place(r, e);
+  return st;
 }
 
 typedef struct lr_call {

@@ -6,6 +6,7 @@
 
 #include "compile/compile.h"
 #include "data/deal_policy.h"
+#include "kernels/kernels.h"
 
 typedef struct lt_recipe lt_recipe;
 
@@ -56,7 +57,8 @@ typedef struct lt_recipe_settings { /* strings and arrays are the recipe's */
   int32_t layers;            /* that keep the least of it, the first ones; -1: as the budget needs */
   const char **keep, **drop; /* scopes of layers kept, or computed again, in any case */
   int64_t n_keep, n_drop;
-  int64_t budget; /* 0: none */
+  int64_t budget;  /* 0: none */
+  const char *isa; /* NULL: nothing is said */
 } lt_recipe_settings;
 
 /* LT_RECIPE with all faults there are, each with its line; LT_USAGE when there is no such file, and when the first is a
@@ -92,6 +94,10 @@ typedef struct lt_recipe_generation {
   int64_t chunk; /* tokens of a step, at most */
 } lt_recipe_generation;
 lt_status lt_recipe_generate(void *context, lt_graph *g, lt_error *e);
+
+/* What computes: the kernels the recipe names, or else LTRAIN_ISA, or the best. LT_USAGE: this processor does not run
+** them. */
+lt_status lt_recipe_device(lt_recipe *r, const lt_device **out, lt_error *e);
 
 /* Where the key a later pass found fault with is written, if the error has no place yet. */
 void lt_recipe_place(lt_recipe *r, lt_error *e);

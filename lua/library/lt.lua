@@ -190,6 +190,10 @@ function lt.optim.adamw(fields) end
 ---@field every? integer Steps between saves; 0: only at the end. Default: 200.
 ---@field keep? integer Newest saves that are kept. Default: 3.
 
+---What computes.
+---@class lt.recipe.device
+---@field isa? "auto"|"portable"|"avx2"|"avx512"|"avx512_bf16" Whose kernels; "auto": what LTRAIN_ISA names, else the best this processor runs. Default: "auto".
+
 ---What a recipe returns.
 ---@class lt.recipe
 ---@field seed? integer What everything random follows from. Default: 0.
@@ -201,6 +205,7 @@ function lt.optim.adamw(fields) end
 ---@field layout? lt.recipe.layout How it is spread over ranks. Default: {}.
 ---@field checkpoint? "none"|"cheap"|"attention"|"layers"|"auto"|lt.recipe.checkpoint What is computed again in the backward pass instead of kept: a mode, or a table of these. Default: {}.
 ---@field save? lt.recipe.save Saves of the run. Default: {}.
+---@field device? lt.recipe.device What computes. Default: {}.
 ---@field on_step? function|lt.policy.step|lt.policy.plateau|function|lt.policy.step|lt.policy.plateau|(function|lt.policy.step|lt.policy.plateau)[] Step policies: function(stats, state) that returns controls and its state, or a list of them.
 ---@field on_speed? function A policy that sees times: function(times, state) that returns speed controls and its state.
 

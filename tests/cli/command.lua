@@ -69,9 +69,11 @@ end
 
 -- Run with the arguments (a string for the shell) → exit status, what was printed (both streams).
 -- seconds: kill it after so long, with SIGKILL or `signal`; the status is 128 + 9 then, unless it ended before.
-function command.run(folder, arguments, seconds, signal)
+-- before: assignments for its environment.
+function command.run(folder, arguments, seconds, signal, before)
   local log, status = folder .. "/log", folder .. "/status"
-  local script = string.format("exec > '%s' 2>&1; '%s' %s & pid=$!; ", log, command.path, arguments)
+  local script = string.format("exec > '%s' 2>&1; %s '%s' %s & pid=$!; ", log, before or "", command.path,
+    arguments)
   if seconds then script = script .. string.format("sleep %.3f; kill -%s $pid; ", seconds, signal or "KILL") end
   script = script .. string.format("wait $pid; echo $? > '%s'", status)
   command.write(folder .. "/script.sh", script)
