@@ -64,7 +64,8 @@ describe("the help of ltrain-lua", function()
     command.write(folder .. "/script.sh", script)
     os.execute("env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_mpi_yield_when_idle=1 " ..
       "OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none " ..
-      "OMPI_MCA_btl_base_warn_component_unused=0 OMP_NUM_THREADS=1 timeout 60 sh " .. folder .. "/script.sh")
+      "OMPI_MCA_btl_base_warn_component_unused=0 OMP_NUM_THREADS=1 ASAN_OPTIONS=detect_leaks=0 timeout 60 sh " ..
+      folder .. "/script.sh")
     return tonumber(command.read(folder .. "/status")), command.read(folder .. "/log")
   end
 
