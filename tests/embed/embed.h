@@ -27,8 +27,8 @@ static const char recipe[] = "local width = lt.arg('width', 16, 'of the stream')
 /* ---- Files ---- */
 
 static inline const char *path(const char *name) {
-  static char room[8][256];
-  static int turn;
+  static _Thread_local char room[8][256]; /* runs have threads of their own */
+  static _Thread_local int turn;
   turn = (turn + 1) % 8;
   snprintf(room[turn], sizeof room[turn], "%s/%s", folder, name);
   return room[turn];
