@@ -62,6 +62,8 @@ static lt_status make_graph(const attempt *a, lt_program *p, lt_error *e) {
   p->graph->reasons = a->o->reasons && a->o->reasons->places ? a->o->reasons : NULL;
   p->graph->longest = a->o->data.length;
   memcpy(p->graph->ranks, p->plan.mesh.size, sizeof p->graph->ranks);
+  p->graph->exchange = lt_plan_exchange;
+  p->graph->exchange_context = &p->plan;
   if ((status = a->build(a->context, p->graph, e))) return status;
   if (p->graph->failed) {
     if (e) *e = p->graph->error;
@@ -74,7 +76,7 @@ static lt_status make_graph(const attempt *a, lt_program *p, lt_error *e) {
   if (a->stage < PLACE) return LT_OK;
   status = lt_pass_place(p->graph, &p->plan.mesh, a->o->shard, e);
   if (!status) status = lt_pass_precision(p->graph, e);
-  return status || a->stage < EXCHANGE ? status : lt_pass_exchange(p->graph, &p->plan.mesh, a->o->max_depth, e);
+  return status || a->stage < EXCHANGE ? status : lt_pass_exchange(p->graph, &p->plan.mesh, a->o->max_depth, a->o->depth, e);
 }
 
 static lt_status make_schedule(const attempt *a, lt_program *p, int32_t rank, lt_error *e) {

@@ -95,8 +95,10 @@ lt_status lt_pass_differentiate(lt_graph *g, lt_error *e);
 lt_status lt_pass_place(lt_graph *g, const lt_mesh *m, int32_t shard, lt_error *e);
 /* The types of a narrow graph's operands, and the casts between them; nothing to do for others. */
 lt_status lt_pass_precision(lt_graph *g, lt_error *e);
-/* Hops for every attention whose keys are dealt over ranks as its queries are; depth: hops under way at once. */
-lt_status lt_pass_exchange(lt_graph *g, const lt_mesh *m, int32_t depth, lt_error *e);
+/* Hops for every attention whose keys are dealt over ranks as its queries are; max_depth: how many may be under way at
+** once. Where that is more than one, the control says how many are: `depth` at first. */
+#define LT_CONTROL_DEPTH "layout.depth"
+lt_status lt_pass_exchange(lt_graph *g, const lt_mesh *m, int32_t max_depth, int32_t depth, lt_error *e);
 lt_status lt_pass_checkpoint(lt_graph *g, const lt_checkpoint *c, lt_error *e);
 lt_status lt_pass_lower(lt_graph *g, const lt_plan *plan, int32_t rank, lt_schedule **out, lt_error *e);
 lt_status lt_pass_order(lt_schedule *s, lt_error *e);
@@ -167,6 +169,9 @@ typedef struct lt_memory_use {
 const char *lt_memory_name(lt_memory_kind k);
 /* Of a schedule whose memory is planned, when its arena is fullest. */
 lt_status lt_schedule_memory(const lt_schedule *s, lt_memory_use *out, lt_error *e);
+
+/* The exchange (lt_exchange) that the plan's machine and mesh make fastest. `plan`: const lt_plan *. */
+int lt_plan_exchange(void *plan, const lt_attention_facts *f);
 
 /* Used by several passes. The most tokens part (dp, sp) of a unit can hold; -1 sums over an axis. `plan`: const lt_plan *. */
 int64_t lt_plan_token_bound(void *plan, int32_t dp, int32_t sp, int32_t unit);

@@ -423,13 +423,14 @@ static void rewrite(exchanger *x, const lt_node *old, int64_t n_old) {
   }
 }
 
-lt_status lt_pass_exchange(lt_graph *g, const lt_mesh *m, int32_t depth, lt_error *e) {
-  exchanger x = {.g = g, .m = m, .depth = depth < 1 ? 1 : depth, .n_value = g->value.n};
+lt_status lt_pass_exchange(lt_graph *g, const lt_mesh *m, int32_t max_depth, int32_t depth, lt_error *e) {
+  exchanger x = {.g = g, .m = m, .depth = max_depth < 1 ? 1 : max_depth, .n_value = g->value.n};
   lt_node *old = g->node.at;
   int64_t n_old = g->node.n;
   bool any = false;
   for (int64_t i = 0; i < n_old && !any; i++) any = is_attention(&old[i]) && hop_axes(&x, &old[i]);
   if (!any) return LT_OK;
+  if (x.depth > 1) lt_graph_control(g, LT_CONTROL_DEPTH, depth < 1 || depth > x.depth ? x.depth : depth);
   x.map = malloc(sizeof *x.map * (size_t)(x.n_value ? x.n_value : 1));
   if (!x.map) return lt_fail_memory(e, sizeof *x.map * (size_t)x.n_value, "the exchange pass");
   for (int64_t v = 0; v < x.n_value; v++) x.map[v] = (lt_value)v;

@@ -13,6 +13,7 @@ struct lt_steer {
   lt_recipe_policies *recipe;
   lt_steering *steering;
   lt_tree *last;     /* statistics of the step before; NULL: there was none */
+  double transferred, waited; /* of these the transfers took, and it waited for them */
   double seconds;    /* it took; not saved: 0, and nobody is asked, in the first step of a run that goes on */
   lt_metrics *speed; /* rank 0: speed controls, a line when they change */
   lt_tree **logged;  /* [n_logged] lines of earlier runs, by step */
@@ -104,6 +105,7 @@ static lt_tree *times_now(const struct lt_steer *s) {
   lt_tree *t = lt_tree_table();
   bool ok = t && step && tokens && put(t, "step", step->number) && put(t, "seconds", s->seconds) &&
             put(t, "tokens_per_s", s->seconds > 0 ? tokens->number / s->seconds : 0) &&
+            put(t, "transferred", s->transferred) && put(t, "waited", s->waited) &&
             lt_tree_set(t, "controls", lt_steering_values(s->steering));
   if (ok) return t;
   lt_tree_free(t);
@@ -315,6 +317,8 @@ lt_status lt_steer_after(lt_run *r, const lt_step_stats *x, lt_error *e) {
   lt_tree_free(s->last);
   s->last = t;
   s->seconds = x->seconds;
+  s->transferred = x->comm.seconds;
+  s->waited = x->comm.waited;
   return LT_OK;
 }
 

@@ -112,6 +112,12 @@ typedef struct lt_want { /* the gradient of a value of the forward pass, asked f
   const char *output;
 } lt_want;
 
+typedef struct lt_attention_facts { /* what a choice of its exchange hangs on */
+  int64_t heads, kv_heads, head_dim;
+  int64_t window; /* 0: none */
+  double bytes;   /* of an element of a key */
+} lt_attention_facts;
+
 typedef struct lt_graph {
   lt_dtype real; /* of its states, and what it computes in: LT_F32 or LT_F64 */
   bool narrow;   /* real is LT_F32, and what can be is computed in bf16: the precision pass */
@@ -120,6 +126,9 @@ typedef struct lt_graph {
   int64_t longest; /* tokens of the longest sequence: what attention can reach; 0: not known */
   int32_t
       ranks[LT_AXES]; /* along each axis, 1 if not said: granules of heads may depend on them, mathematics may not */
+  /* How an attention whose recipe leaves that open meets the keys of other ranks: an lt_exchange. NULL: all_gather. */
+  int (*exchange)(void *context, const lt_attention_facts *f);
+  void *exchange_context;
   LT_VEC(lt_value_info) value;
   LT_VEC(lt_node) node;
   LT_VEC(lt_state) state;

@@ -2,6 +2,7 @@
 ** A step allocates nothing and takes no lock: what it writes to was sized by the schedule when the executor was made. */
 #include "run/inside.h"
 
+#include "compile/compile.h"
 #include "graph/ops/table.h"
 
 #include <stdarg.h>
@@ -161,6 +162,9 @@ lt_status lt_executor_create(const lt_schedule *s, const lt_device *d, lt_comm *
       x->group[g * LT_LANES + lane] =
           (lt_group){.rank = p->rank, .n = p->n, .self = p->self, .id = (int32_t)p->axes | lane << LT_AXES};
   }
+  x->depth = LT_NONE;
+  for (int32_t i = 0; i < s->graph->control.n; i++)
+    if (!strcmp(s->graph->control.at[i].name, LT_CONTROL_DEPTH)) x->depth = i;
   for (int64_t i = 0; !status && i < s->graph->hops.n; i++)
     status = lt_row_sets_create(&s->graph->hops.at[i].route, s->graph->hops.at[i].window, &x->rows[i], e);
   for (int32_t i = 0; !status && i < s->item.n; i++) {
@@ -216,6 +220,7 @@ void lt_executor_free(lt_executor *x) {
 
 lt_status lt_executor_begin(lt_executor *x, const lt_step_input *in, lt_error *e) {
   x->in = *in;
+  if (x->depth != LT_NONE && !in->depth && in->control) x->in.depth = (int32_t)(in->control[x->depth] + 0.5);
   x->running = false;
   if (!x->arena.base) return lt_fail(e, LT_USAGE, "an executor without memory was asked for a step");
   lt_status status = lt_fill_operands(x, e);

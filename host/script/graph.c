@@ -379,6 +379,19 @@ static int builder_head_ranks(lua_State *L) {
   return 1;
 }
 
+/* builder:exchange(heads, kv_heads, head_dim, window) → the exchange that the plan takes for such an attention */
+static int builder_exchange(lua_State *L) {
+  const lt_graph *g = check_builder(L)->g;
+  const lt_attention_facts f = {.heads = luaL_checkinteger(L, 2),
+                                .kv_heads = luaL_checkinteger(L, 3),
+                                .head_dim = luaL_checkinteger(L, 4),
+                                .window = luaL_checkinteger(L, 5),
+                                .bytes = g->narrow ? 2 : (double)lt_dtype_bytes(g->real)};
+  int x = g->exchange ? g->exchange(g->exchange_context, &f) : LT_EXCHANGE_ALL_GATHER;
+  lua_pushstring(L, lt_exchange_name((lt_exchange)x));
+  return 1;
+}
+
 static int builder_text(lua_State *L) {
   lt_text t = {0};
   lt_graph_print(check_builder(L)->g, NULL, &t);
@@ -443,7 +456,7 @@ void lt_lua_open_graph(lua_State *L) {
                                      {"loss", builder_loss},         {"control", builder_control},
                                      {"scope", builder_scope},       {"loss_sum", builder_loss_sum},
                                      {"where", builder_where},       {"phase", builder_phase},
-                                     {"real", builder_real},         {"head_ranks", builder_head_ranks},
+                                     {"real", builder_real},         {"head_ranks", builder_head_ranks}, {"exchange", builder_exchange},
                                      {"text", builder_text},         {NULL, NULL}};
   static const luaL_Reg value[] = {{"__index", value_index}, {"__tostring", value_text}, {NULL, NULL}};
   static const luaL_Reg state[] = {{"__index", state_index}, {NULL, NULL}};

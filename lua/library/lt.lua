@@ -29,6 +29,14 @@ function lt.policy.step(fields) end
 ---@return lt.policy.plateau
 function lt.policy.plateau(fields) end
 
+---Lets hops of an exchange start further ahead while steps wait for transfers, and less far when they do not.
+---@class lt.policy.hide
+---@field share? number Share of a step's time that may be spent waiting for transfers. Default: 0.01.
+---@field calm? integer Steps in a row with less than a quarter of that, before a hop fewer is tried. Default: 20.
+---@param fields lt.policy.hide
+---@return lt.policy.hide
+function lt.policy.hide(fields) end
+
 ---A gated feed-forward layer: down(silu(gate(x)) · up(x)).
 ---@class lt.nn.swiglu
 ---@field hidden? integer Width inside. Default: 8/3 widths, to a multiple of 16.
@@ -171,7 +179,7 @@ function lt.optim.adamw(fields) end
 ---@field weights? integer|integer[]|"measured" How fast each rank of sp is beside the others, for "weighted"; "measured": timed before the first step, then kept in saves. Default: {}.
 ---@field max_share? number Most that a rank of sp holds of a sequence, as a multiple of a fair share, in whole blocks; memory is planned by it. Default: 1.05.
 ---@field block? integer Tokens a block that sequence parallelism deals. Default: 128, less for under 1024 tokens a rank.
----@field exchange? "auto"|"all_gather"|"ring"|"direct"|"two_level"|"ulysses"|"two_level_ulysses"|"auto"|"all_gather"|"ring"|"direct"|"two_level"|"ulysses"|"two_level_ulysses"|("auto"|"all_gather"|"ring"|"direct"|"two_level"|"ulysses"|"two_level_ulysses")[] How queries meet the keys that other ranks of sp hold: "all_gather": every rank gets all keys; "ring": they pass from rank to rank; "direct": from their owners; "two_level": rings of layout.inner ranks; "ulysses": every rank gets all rows of some heads; "two_level_ulysses": that among layout.inner ranks; "auto": the plan's choice. A list has one for each layer. Default: "all_gather".
+---@field exchange? "auto"|"all_gather"|"ring"|"direct"|"two_level"|"ulysses"|"two_level_ulysses"|"auto"|"all_gather"|"ring"|"direct"|"two_level"|"ulysses"|"two_level_ulysses"|("auto"|"all_gather"|"ring"|"direct"|"two_level"|"ulysses"|"two_level_ulysses")[] How queries meet the keys that other ranks of sp hold: "all_gather": every rank gets all keys; "ring": they pass from rank to rank; "direct": from their owners; "two_level": rings of layout.inner ranks; "ulysses": every rank gets all rows of some heads; "two_level_ulysses": that among layout.inner ranks; "auto": the plan's choice. A list has one for each layer. Default: "auto".
 ---@field inner? integer|"auto" Ranks of sp that are near each other, for exchanges of two levels; it must divide sp. "auto": those of a machine, as layout.machine says, or the largest divisor that is not above the square root of sp. Default: "auto" where an exchange has two levels, else none.
 ---@field max_depth? integer Hops of an exchange that may be under way at once; memory is planned for them. Default: 1.
 ---@field depth? integer Hops that are under way at once when a run starts. Default: layout.max_depth.
@@ -207,7 +215,7 @@ function lt.optim.adamw(fields) end
 ---@field save? lt.recipe.save Saves of the run. Default: {}.
 ---@field device? lt.recipe.device What computes. Default: {}.
 ---@field on_step? function|lt.policy.step|lt.policy.plateau|function|lt.policy.step|lt.policy.plateau|(function|lt.policy.step|lt.policy.plateau)[] Step policies: function(stats, state) that returns controls and its state, or a list of them.
----@field on_speed? function A policy that sees times: function(times, state) that returns speed controls and its state.
+---@field on_speed? function|lt.policy.hide A policy that sees times: function(times, state) that returns speed controls and its state.
 
 ---@class lt.context.linear
 ---@field bias? boolean

@@ -240,15 +240,16 @@ end
 
 -- ---- Attention over the step table ----
 
--- ctx:exchange_at(): how the queries of the layer at hand meet the keys of other ranks.
-function methods.exchange_at(ctx)
+-- ctx:exchange_at(heads, kv_heads, head_dim, window): how the queries of the layer at hand meet keys of other ranks:
+-- as the recipe says, or as is fastest by the plan.
+function methods.exchange_at(ctx, heads, kv_heads, head_dim, window)
   local x = ctx.exchange
   if type(x) == "table" then x = x[(ctx.layer or -1) + 1] end
   if not x then
     core.fail { what = "a list of exchanges has none for this layer", key = "layout.exchange",
       expected = "one for each layer", got = ctx.layer and "layer " .. ctx.layer or "attention outside layers" }
   end
-  return x == "auto" and "all_gather" or x
+  return x == "auto" and ctx.builder:exchange(heads, kv_heads, head_dim, window) or x
 end
 
 -- ctx:spans(window, block, exchange): which blocks of keys a block of queries can see; one for all layers with that
@@ -298,7 +299,8 @@ end
 function methods.attention(ctx, q, k, v, options, tp)
   local position, document, window, block = ctx:feed "position", ctx:feed "document", options.window, options.block
   if not ctx.generate then
-    local exchange = ctx:exchange_at()
+    local exchange = options.exchange
+      or ctx:exchange_at(q.width / options.head_dim, k.width / options.head_dim, options.head_dim, window)
     return (op.attention(q, k, v, position, document, position, document, ctx:spans(window, block, exchange),
       { head_dim = options.head_dim, window = window, block = block, exchange = exchange }))
   end

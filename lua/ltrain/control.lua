@@ -71,11 +71,17 @@ function control.control(spec)
 end
 
 -- What a run has in any case: for the library's own parts. Declared by the recipe itself it is a fault.
-function control.builtin(name, default, least, most)
+function control.builtin(name, default, least, most, kind)
   if declared[name] then
     fault("this control is there already", { key = name, where = declared[name].where })
   end
-  add { name = name, of = "result", default = default, least = least, most = most, where = "" }
+  add { name = name, of = kind or "result", default = default, least = least, most = most, where = "" }
+end
+
+-- The least and the most a declared control may be; nothing, if there is no such control.
+function control.range(name)
+  local c = declared[name]
+  if c then return c.least, c.most end
 end
 
 -- The control a layer asks for: what lt.control returned, or a name and a default, which declare it with any range.

@@ -60,6 +60,9 @@ function load.open(path, args, sets, text, fed)
   if #faults == 0 then
     optim.controls(settings.optim)
     nn.controls(settings.model)
+    if settings.layout.max_depth > 1 then
+      control.builtin("layout.depth", settings.layout.depth, 1, settings.layout.max_depth, "speed")
+    end
     policies = policy.collect(settings)
   end
   return checked, in_order(faults)

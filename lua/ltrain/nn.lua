@@ -144,8 +144,7 @@ end
 
 -- What of a projection's output is never cut, for queries and for keys, and how keys are: kv heads with their query
 -- heads; or, where ranks are more than kv heads, query heads alone: every rank then has all keys.
-local function head_cut(ctx, m)
-  local exchange = ctx.generate and "all_gather" or ctx:exchange_at()
+local function head_cut(ctx, m, exchange)
   local group, dim = m.heads / m.kv_heads, m.head_dim
   if ctx.builder:head_ranks(exchange) <= m.kv_heads then return group * dim, dim, "out" end
   return dim, dim, false
@@ -153,7 +152,9 @@ end
 
 local function attention_layer(x, ctx, m, layer)
   local dim, block = m.head_dim, m.attention.block
-  local q_granule, granule, tp = head_cut(ctx, m)
+  local window = window_of(m, layer)
+  local exchange = ctx.generate and "all_gather" or ctx:exchange_at(m.heads, m.kv_heads, dim, window)
+  local q_granule, granule, tp = head_cut(ctx, m, exchange)
   local position = ctx:feed "position"
   local q = ctx:linear("q_proj", x, m.heads * dim, { granule = q_granule })
   local k = ctx:linear("k_proj", x, m.kv_heads * dim, { granule = granule, tp = tp })
@@ -164,7 +165,7 @@ local function attention_layer(x, ctx, m, layer)
       original_length = r.original_length }
     q, k = op.rope(q, position, turn), op.rope(k, position, turn)
   end
-  local out = ctx:attention(q, k, v, { head_dim = dim, window = window_of(m, layer), block = block }, tp)
+  local out = ctx:attention(q, k, v, { head_dim = dim, window = window, block = block, exchange = exchange }, tp)
   return ctx:linear("o_proj", out, m.width, { tp = "in", residual = true })
 end
 

@@ -3,6 +3,7 @@
 local core = require "ltrain.core"
 local schema = require "ltrain.schema"
 local construct = require "ltrain.construct"
+local control = require "ltrain.control"
 
 local policy = {}
 
@@ -38,6 +39,33 @@ local function plateau(spec)
   end
 end
 
+policy.hide = construct { "lt.policy.hide",
+  doc = "Lets hops of an exchange start further ahead while steps wait for transfers, and less far when they do not.",
+  fields = {
+    { "share", type = "number", min = 0, max = 1, default = 0.01,
+      doc = "Share of a step's time that may be spent waiting for transfers." },
+    { "calm", type = "integer", min = 1, default = 20, unit = "steps",
+      doc = "Steps in a row with less than a quarter of that, before a hop fewer is tried." },
+  } }
+
+-- The depth goes up at once, and down one at a time; where less made the run wait, that is not tried again.
+local function hide(spec)
+  return function(times, state)
+    local now, name = times.controls["layout.depth"], "layout.depth"
+    local _, most = control.range(name)
+    state = state or { calm = 0, least = 1 }
+    local share, least = times.waited / times.seconds, state.least
+    if not now then return nil, state end
+    if share > spec.share then
+      if state.tried == now then least = math.min(now + 1, most) end
+      return now < most and { [name] = now + 1 } or nil, { calm = 0, least = least }
+    end
+    if share > spec.share / 4 or now <= least then return nil, { calm = 0, least = least } end
+    if state.calm + 1 < spec.calm then return nil, { calm = state.calm + 1, least = least, tried = state.tried } end
+    return { [name] = now - 1 }, { calm = 0, least = least, tried = now - 1 }
+  end
+end
+
 -- ---- The keys of a recipe ----
 
 local made = { type = "made", by = { "lt.policy.step", "lt.policy.plateau" } }
@@ -46,7 +74,7 @@ policy.fields = {
   { "on_step", type = "any", of = { { type = "function" }, made,
       { type = "list", of = { type = "any", of = { { type = "function" }, made } } } },
     doc = "Step policies: function(stats, state) that returns controls and its state, or a list of them." },
-  { "on_speed", type = "function",
+  { "on_speed", type = "any", of = { { type = "function" }, { type = "made", by = { "lt.policy.hide" } } },
     doc = "A policy that sees times: function(times, state) that returns speed controls and its state." },
 }
 
@@ -66,7 +94,12 @@ function policy.collect(settings)
   else
     for i, x in ipairs(given or {}) do list[i] = entry(x, "on_step[" .. i .. "]", "step") end
   end
-  if settings.on_speed then list[#list + 1] = entry(settings.on_speed, "on_speed", "speed") end
+  local speed = settings.on_speed
+  if type(speed) == "table" then
+    list[#list + 1] = { name = "on_speed", kind = "speed", fn = hide(speed), where = speed.where or "" }
+  elseif speed then
+    list[#list + 1] = entry(speed, "on_speed", "speed")
+  end
   local seen = {}
   for _, p in ipairs(list) do
     if seen[p.name] then

@@ -98,6 +98,7 @@ local function finish_layout(value, _, fault)
   local two
   for _, name in ipairs(type(value.exchange) == "table" and value.exchange or { value.exchange }) do
     two = two or name == "two_level" or name == "two_level_ulysses"
+    two = two or name == "auto" and (value.machine.nodes or value.machine.per_node)
   end
   value.inner = value.inner or two and "auto" or nil
   value.depth = value.depth or value.max_depth
@@ -154,7 +155,7 @@ local layout = {
   { "block", type = "integer", min = 1, max = MOST, unit = "tokens",
     computed = "128, less for under 1024 tokens a rank",
     doc = "Tokens a block that sequence parallelism deals." },
-  { "exchange", type = "any", default = "all_gather", of = { exchange, { type = "list", of = exchange } },
+  { "exchange", type = "any", default = "auto", of = { exchange, { type = "list", of = exchange } },
     doc = "How queries meet the keys that other ranks of sp hold: \"all_gather\": every rank gets all keys; \"ring\": " ..
       "they pass from rank to rank; \"direct\": from their owners; \"two_level\": rings of layout.inner ranks; " ..
       "\"ulysses\": every rank gets all rows of some heads; \"two_level_ulysses\": that among layout.inner ranks; " ..

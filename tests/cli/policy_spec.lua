@@ -294,4 +294,12 @@ end]], "model = lt.nn.decoder { width = 16, layers = 1, heads = 2, ffn = ffn },"
     assert.equal(1, count(said, "rank 1: lost"), said)
     assert.equal(6, state_of(to, 6).step)
   end)
+
+  it("may be the one that hides transfers, where hops have a depth", function()
+    train("", 'layout = { max_depth = 3, depth = 1 }, on_speed = lt.policy.hide {},')
+    local file = write("", "on_speed = lt.policy.plateau {},")
+    local status, said = run(file, "--check")
+    assert.equal(3, status)
+    assert.matches("on_speed", said)
+  end)
 end)

@@ -135,11 +135,15 @@ bool lt_attention_check_lse(lt_graph *g, const lt_node *n, int i) {
 
 /* ---- Exchanges ---- */
 
-lt_exchange lt_exchange_find(const char *text) {
+const char *lt_exchange_name(lt_exchange x) {
   static const char *const name[LT_EXCHANGES] = {"all_gather", "ring",    "direct",
                                                  "two_level",  "ulysses", "two_level_ulysses"};
+  return name[x];
+}
+
+lt_exchange lt_exchange_find(const char *text) {
   for (int x = 0; x < LT_EXCHANGES; x++)
-    if (!strcmp(text, name[x])) return (lt_exchange)x;
+    if (!strcmp(text, lt_exchange_name((lt_exchange)x))) return (lt_exchange)x;
   return LT_EXCHANGE_ALL_GATHER;
 }
 

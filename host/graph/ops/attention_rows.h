@@ -43,6 +43,7 @@ typedef enum lt_exchange {
 
 /* By its name, one of them; what attribute `attr` of a node says. */
 lt_exchange lt_exchange_find(const char *name);
+const char *lt_exchange_name(lt_exchange x);
 lt_exchange lt_attention_exchange(const lt_node *n, int attr);
 /* Are keys cut as queries are on this axis, so that those of other ranks come hop by hop? Are heads cut instead of rows? */
 bool lt_exchange_hops(lt_exchange x, lt_axis axis);
