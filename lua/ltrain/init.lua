@@ -8,7 +8,7 @@ local lt = {
   optim = require "ltrain.optim",
   lr = require "ltrain.lr",
   control = require("ltrain.control").control,
-  policy = { step = policy.step, plateau = policy.plateau },
+  policy = { step = policy.step, plateau = policy.plateau, hide = policy.hide },
   check = require("ltrain.recipe").check_part,
 }
 for name, value in pairs(core) do lt[name] = value end

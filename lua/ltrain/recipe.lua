@@ -156,13 +156,13 @@ local layout = {
     computed = "128, less for under 1024 tokens a rank",
     doc = "Tokens a block that sequence parallelism deals." },
   { "exchange", type = "any", default = "auto", of = { exchange, { type = "list", of = exchange } },
-    doc = "How queries meet the keys that other ranks of sp hold: \"all_gather\": every rank gets all keys; \"ring\": " ..
+    doc = "How queries meet the keys that other ranks hold: \"all_gather\": every rank gets all keys; \"ring\": " ..
       "they pass from rank to rank; \"direct\": from their owners; \"two_level\": rings of layout.inner ranks; " ..
       "\"ulysses\": every rank gets all rows of some heads; \"two_level_ulysses\": that among layout.inner ranks; " ..
       "\"auto\": the plan's choice. A list has one for each layer." },
   { "inner", type = "any", unit = "ranks", computed = "\"auto\" where an exchange has two levels, else none",
     of = { { type = "integer", min = 1, max = 2 ^ 20 }, { type = "string", choices = { "auto" } } },
-    doc = "Ranks of sp that are near each other, for exchanges of two levels; it must divide sp. \"auto\": those of a " ..
+    doc = "Ranks of sp near each other, for exchanges of two levels; it must divide sp. \"auto\": those of a " ..
       "machine, as layout.machine says, or the largest divisor that is not above the square root of sp." },
   { "max_depth", type = "integer", min = 1, max = 4, default = 1, unit = "hops",
     doc = "Hops of an exchange that may be under way at once; memory is planned for them." },
