@@ -63,7 +63,8 @@ describe("a decoder in bf16", function()
         local all, of = errors(run(m, layout), reference)
         assert.is_true(all <= 1.25 * one_error, string.format("%g, one rank %g", all, one_error))
         for name, e in pairs(of) do
-          assert.is_true(e <= 2 * each[name] + 1e-4, string.format("%s: %g, one rank %g", name, e, each[name]))
+          local chance = #reference.gradient[name]:flat() == 1 and 5e-4 or 1e-4 -- a single number may be near by luck
+          assert.is_true(e <= 2 * each[name] + chance, string.format("%s: %g, one rank %g", name, e, each[name]))
         end
       end)
     end
