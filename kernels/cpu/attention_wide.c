@@ -13,6 +13,44 @@
 
 /* ---- Copies ---- */
 
+#if LT_WIDE_PAIRS
+static inline real element(const lt_wide *x, int64_t i, int64_t d) {
+  const uint32_t pair = (uint32_t)x->pair[i * LT_PAIR_LD + d / 2];
+  return lt_get((stored)(d % 2 ? pair >> 16 : pair));
+}
+
+/* Rows 2 i and 2 i + 1 of x as pairs, element by element; a missing row is 0. */
+static void fold_rows(const stored *x, int64_t ld, int64_t n, int64_t dim, lt_wide *to) {
+  const __m512i low = _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40, 8, 39, 7, 38, 6, 37,
+                                       5, 36, 4, 35, 3, 34, 2, 33, 1, 32, 0);
+  const __m512i high = _mm512_add_epi16(low, _mm512_set1_epi16(16)), exponent = _mm512_set1_epi16(0x7f80);
+  __mmask32 odd = 0;
+  for (int64_t i = 0; i < lt_whole_strips(n); i += 2) {
+    int32_t *row = to->fold + i / 2 * LT_WIDE_LD;
+    for (int64_t d = 0; d < dim; d += LT_STRIP) {
+      const __mmask32 mask = dim - d >= LT_STRIP ? ~(__mmask32)0 : ((__mmask32)1 << (dim - d)) - 1;
+      const __m512i u = _mm512_maskz_loadu_epi16(i < n ? mask : 0, x + i * ld + d);
+      const __m512i v = _mm512_maskz_loadu_epi16(i + 1 < n ? mask : 0, x + (i + 1) * ld + d);
+      odd |= _mm512_cmpeq_epi16_mask(_mm512_and_si512(u, exponent), exponent);
+      odd |= _mm512_cmpeq_epi16_mask(_mm512_and_si512(v, exponent), exponent);
+      _mm512_store_si512(row + d, _mm512_permutex2var_epi16(u, low, v));
+      _mm512_store_si512(row + d + LT_VECTOR, _mm512_permutex2var_epi16(u, high, v));
+    }
+  }
+  to->finite = !odd;
+}
+
+void lt_wide_copy(const stored *x, int64_t ld, int64_t n, int64_t dim, bool right, lt_wide *to) {
+  for (int64_t i = 0; i < n; i++) {
+    int32_t *pair = to->pair + i * LT_PAIR_LD;
+    pair[dim / 2] = 0;
+    memcpy(pair, x + i * ld, (size_t)dim * sizeof *x);
+  }
+  if (right) fold_rows(x, ld, n, dim, to);
+}
+#else
+static inline real element(const lt_wide *x, int64_t i, int64_t d) { return x->at[i * LT_WIDE_LD + d]; }
+
 #if !LT_IS_BF16
 LT_ALWAYS_INLINE lt_vector load_stored(const stored *x) { return lt_load(x); }
 #elif LT_VECTOR_BYTES == 64
@@ -27,41 +65,13 @@ LT_ALWAYS_INLINE lt_vector load_stored(const stored *x) {
 }
 #endif
 
-#if LT_WIDE_PAIRS
-/* Rows 2 i and 2 i + 1 of x as pairs, element by element; a missing row is 0. */
-static void fold_rows(const stored *x, int64_t ld, int64_t n, int64_t dim, lt_wide *to) {
-  const __m512i low = _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40, 8, 39, 7, 38, 6, 37,
-                                       5, 36, 4, 35, 3, 34, 2, 33, 1, 32, 0);
-  const __m512i high = _mm512_add_epi16(low, _mm512_set1_epi16(16));
-  for (int64_t i = 0; i < lt_whole_strips(n); i += 2) {
-    int32_t *row = to->fold + i / 2 * LT_WIDE_LD;
-    for (int64_t d = 0; d < dim; d += LT_STRIP) {
-      const __mmask32 mask = dim - d >= LT_STRIP ? ~(__mmask32)0 : ((__mmask32)1 << (dim - d)) - 1;
-      const __m512i u = _mm512_maskz_loadu_epi16(i < n ? mask : 0, x + i * ld + d);
-      const __m512i v = _mm512_maskz_loadu_epi16(i + 1 < n ? mask : 0, x + (i + 1) * ld + d);
-      _mm512_store_si512(row + d, _mm512_permutex2var_epi16(u, low, v));
-      _mm512_store_si512(row + d + LT_VECTOR, _mm512_permutex2var_epi16(u, high, v));
-    }
-  }
-}
-#endif
-
 void lt_wide_copy(const stored *x, int64_t ld, int64_t n, int64_t dim, bool right, lt_wide *to) {
   const int64_t whole = lt_whole_strips(dim), vectors = dim / LT_STRIP * LT_STRIP;
   lt_vector y = {0}, z = {0}; /* the sum of all times 0: NaN if one is not finite */
   real rest = 0;
-#if LT_WIDE_PAIRS
-  if (right) fold_rows(x, ld, n, dim, to);
-#else
   (void)right;
-#endif
   for (int64_t i = 0; i < n; i++, x += ld) {
     real *row = to->at + i * LT_WIDE_LD;
-#if LT_WIDE_PAIRS
-    int32_t *pair = to->pair + i * LT_PAIR_LD;
-    pair[dim / 2] = 0;
-    memcpy(pair, x, (size_t)dim * sizeof *x);
-#endif
     for (int64_t d = 0; d < vectors; d += LT_STRIP) {
       const lt_vector u = load_stored(x + d), v = load_stored(x + d + LT_VECTOR);
       lt_store(row + d, u);
@@ -79,6 +89,8 @@ void lt_wide_copy(const stored *x, int64_t ld, int64_t n, int64_t dim, bool righ
   to->finite = true;
   for (int i = 0; i < LT_VECTOR; i++) to->finite &= y[i] == 0;
 }
+
+#endif
 
 void lt_wide_turn(const lt_wide *x, int64_t n, int64_t dim, real *to) {
   real strip[LT_WIDE_DIM * LT_STRIP] LT_ALIGNED;
@@ -99,70 +111,14 @@ void lt_wide_turn(const lt_wide *x, int64_t n, int64_t dim, real *to) {
 
 typedef enum operand { BY_ROWS_WIDE, BY_ROWS, BY_COLUMNS } operand; /* how the left one lies */
 
-/* c[rows][LT_STRIP] = alpha a b, or plus that. */
-LT_ALWAYS_INLINE void panel(const int rows, const operand left, int64_t k, const real *a, const real *b, real alpha,
-                            bool add, real *c) {
-  lt_vector sum[LT_PANEL_ROWS][2];
-  const int64_t step_i = left == BY_ROWS_WIDE ? LT_WIDE_LD : left == BY_ROWS ? LT_SIDE_LD : 1;
-  const int64_t step_l = left == BY_COLUMNS ? LT_SIDE_LD : 1;
-  const int64_t step_b = left == BY_ROWS_WIDE ? LT_SIDE_LD : LT_WIDE_LD, ldc = step_b;
-  lt_panel_sums(rows, 2, k, a, step_i, step_l, b, step_b, sum);
-  LT_UNROLL for (int i = 0; i < rows; i++) {
-    LT_UNROLL for (int v = 0; v < 2; v++) {
-      real *to = c + i * ldc + v * LT_VECTOR;
-      if (left == BY_ROWS_WIDE)
-        lt_store(to, alpha * sum[i][v]);
-      else
-        lt_store(to, add ? lt_load(to) + sum[i][v] : sum[i][v]);
-    }
-  }
-}
-
-typedef void panel_fn(int64_t k, const real *a, const real *b, real alpha, bool add, real *c);
-
-#define PANEL(n)                                                                                                       \
-  static void wide_##n(int64_t k, const real *a, const real *b, real alpha, bool add, real *c) {                       \
-    panel(n, BY_ROWS_WIDE, k, a, b, alpha, add, c);                                                                    \
-  }                                                                                                                    \
-  static void rows_##n(int64_t k, const real *a, const real *b, real alpha, bool add, real *c) {                       \
-    panel(n, BY_ROWS, k, a, b, alpha, add, c);                                                                         \
-  }                                                                                                                    \
-  static void columns_##n(int64_t k, const real *a, const real *b, real alpha, bool add, real *c) {                    \
-    panel(n, BY_COLUMNS, k, a, b, alpha, add, c);                                                                      \
-  }
 #define EACH(X) X(1) X(2) X(3) X(4) X(5) X(6)
 #if LT_PANEL_ROWS > 6
 #define EACH_MORE(X) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14)
 #else
 #define EACH_MORE(X)
 #endif
-EACH(PANEL)
-EACH_MORE(PANEL)
-
-#define WIDE(n)    wide_##n,
-#define ROWS(n)    rows_##n,
-#define COLUMNS(n) columns_##n,
-static panel_fn *const panels[][LT_PANEL_ROWS] = {
-    [BY_ROWS_WIDE] = {EACH(WIDE) EACH_MORE(WIDE)},
-    [BY_ROWS] = {EACH(ROWS) EACH_MORE(ROWS)},
-    [BY_COLUMNS] = {EACH(COLUMNS) EACH_MORE(COLUMNS)},
-};
-
-/* Rows of C in nearly equal panels, the columns of each in strips. */
-static void product(operand left, int64_t m, int64_t n, int64_t k, const real *a, const real *b, real alpha, bool add,
-                    real *c) {
-  const int64_t count = (m + LT_PANEL_ROWS - 1) / LT_PANEL_ROWS;
-  const int64_t step = left == BY_ROWS_WIDE ? LT_WIDE_LD : left == BY_ROWS ? LT_SIDE_LD : 1;
-  const int64_t ldc = left == BY_ROWS_WIDE ? LT_SIDE_LD : LT_WIDE_LD;
-  for (int64_t t = 0; t < count; t++) {
-    const int64_t i = m * t / count, rows = m * (t + 1) / count - i;
-    for (int64_t j = 0; j < n; j += LT_STRIP)
-      panels[left][rows - 1](k, a + i * step, b + j, alpha, add, c + i * ldc + j);
-  }
-}
-
 #if LT_WIDE_PAIRS
-/* The same of pairs. */
+/* c[rows][LT_STRIP] = alpha a b of pairs, or plus that. */
 LT_ALWAYS_INLINE void pair_panel(const int rows, const operand left, int64_t pairs, const int32_t *a, const int32_t *b,
                                  real alpha, bool add, real *c) {
   __m512 sum[LT_PANEL_ROWS][2];
@@ -259,26 +215,113 @@ static void collect_pairs(int64_t m, int64_t dim, int64_t k, const real *p, cons
   pair_product(BY_COLUMNS, m, lt_whole_strips(dim), (k + 1) / 2, pairs, b, 1, true, c);
 }
 #else
+/* c[rows][LT_STRIP] = alpha a b, or plus that. */
+LT_ALWAYS_INLINE void panel(const int rows, const operand left, int64_t k, const real *a, const real *b, real alpha,
+                            bool add, real *c) {
+  lt_vector sum[LT_PANEL_ROWS][2];
+  const int64_t step_i = left == BY_ROWS_WIDE ? LT_WIDE_LD : left == BY_ROWS ? LT_SIDE_LD : 1;
+  const int64_t step_l = left == BY_COLUMNS ? LT_SIDE_LD : 1;
+  const int64_t step_b = left == BY_ROWS_WIDE ? LT_SIDE_LD : LT_WIDE_LD, ldc = step_b;
+  lt_panel_sums(rows, 2, k, a, step_i, step_l, b, step_b, sum);
+  LT_UNROLL for (int i = 0; i < rows; i++) {
+    LT_UNROLL for (int v = 0; v < 2; v++) {
+      real *to = c + i * ldc + v * LT_VECTOR;
+      if (left == BY_ROWS_WIDE)
+        lt_store(to, alpha * sum[i][v]);
+      else
+        lt_store(to, add ? lt_load(to) + sum[i][v] : sum[i][v]);
+    }
+  }
+}
+
+typedef void panel_fn(int64_t k, const real *a, const real *b, real alpha, bool add, real *c);
+
+#define PANEL(n)                                                                                                       \
+  static void wide_##n(int64_t k, const real *a, const real *b, real alpha, bool add, real *c) {                       \
+    panel(n, BY_ROWS_WIDE, k, a, b, alpha, add, c);                                                                    \
+  }                                                                                                                    \
+  static void rows_##n(int64_t k, const real *a, const real *b, real alpha, bool add, real *c) {                       \
+    panel(n, BY_ROWS, k, a, b, alpha, add, c);                                                                         \
+  }                                                                                                                    \
+  static void columns_##n(int64_t k, const real *a, const real *b, real alpha, bool add, real *c) {                    \
+    panel(n, BY_COLUMNS, k, a, b, alpha, add, c);                                                                      \
+  }
+EACH(PANEL)
+EACH_MORE(PANEL)
+
+#define WIDE(n)    wide_##n,
+#define ROWS(n)    rows_##n,
+#define COLUMNS(n) columns_##n,
+static panel_fn *const panels[][LT_PANEL_ROWS] = {
+    [BY_ROWS_WIDE] = {EACH(WIDE) EACH_MORE(WIDE)},
+    [BY_ROWS] = {EACH(ROWS) EACH_MORE(ROWS)},
+    [BY_COLUMNS] = {EACH(COLUMNS) EACH_MORE(COLUMNS)},
+};
+
+/* Rows of C in nearly equal panels, the columns of each in strips. */
+static void product(operand left, int64_t m, int64_t n, int64_t k, const real *a, const real *b, real alpha, bool add,
+                    real *c) {
+  const int64_t count = (m + LT_PANEL_ROWS - 1) / LT_PANEL_ROWS;
+  const int64_t step = left == BY_ROWS_WIDE ? LT_WIDE_LD : left == BY_ROWS ? LT_SIDE_LD : 1;
+  const int64_t ldc = left == BY_ROWS_WIDE ? LT_SIDE_LD : LT_WIDE_LD;
+  for (int64_t t = 0; t < count; t++) {
+    const int64_t i = m * t / count, rows = m * (t + 1) / count - i;
+    for (int64_t j = 0; j < n; j += LT_STRIP)
+      panels[left][rows - 1](k, a + i * step, b + j, alpha, add, c + i * ldc + j);
+  }
+}
+
 void lt_wide_scores(int64_t m, int64_t n, int64_t dim, const lt_wide *x, int64_t first, const real *turned, real alpha,
                     real *s) {
   product(BY_ROWS_WIDE, m, n, dim, x->at + first * LT_WIDE_LD, turned, alpha, false, s);
 }
 #endif
 
-/* The product as if every element of b that is not finite were 0, then those to the rows that really see them: weight
-** (i, l) is p[i * step_i + l * step_l]. */
-static void multiply_odd(operand left, int64_t m, int64_t dim, int64_t k, const real *p, const real *b, bool add,
-                         real *c) {
-  const int64_t step_i = left == BY_COLUMNS ? 1 : LT_SIDE_LD, step_l = left == BY_COLUMNS ? LT_SIDE_LD : 1;
-  lt_wide clean;
-  memset(&clean, 0, sizeof clean); /* only what comes next is read; gcc does not see it */
-  for (int64_t l = 0; l < k; l++)
-    for (int64_t d = 0; d < lt_whole_strips(dim); d++)
-      clean.at[l * LT_WIDE_LD + d] = isfinite(b[l * LT_WIDE_LD + d]) ? b[l * LT_WIDE_LD + d] : 0;
-  product(left, m, lt_whole_strips(dim), k, p, clean.at, 1, add, c);
+/* The product of p and b, whose rows begin with `first`; left: p lies so. */
+static void multiply(operand left, int64_t m, int64_t dim, int64_t k, const real *p, const lt_wide *b, int64_t first,
+                     bool add, real *c) {
+#if LT_WIDE_PAIRS
+  const int32_t *from = b->fold + first / 2 * LT_WIDE_LD;
+  if (left == BY_ROWS)
+    apply_pairs(m, dim, k, p, from, add, c);
+  else
+    collect_pairs(m, dim, k, p, from, c);
+#else
+  product(left, m, lt_whole_strips(dim), k, p, b->at + first * LT_WIDE_LD, 1, add, c);
+#endif
+}
+
+/* to = b from row `first` on, 0 in the place of what is not finite. */
+static void clean(const lt_wide *b, int64_t first, int64_t k, int64_t dim, lt_wide *to) {
+  memset(to, 0, sizeof *to);
+#if LT_WIDE_PAIRS
+  for (int64_t l = 0; l < lt_whole_strips(k) / 2; l++)
+    for (int64_t d = 0; d < dim; d++) {
+      uint32_t pair = (uint32_t)b->fold[(first / 2 + l) * LT_WIDE_LD + d];
+      if ((pair & 0x7f80) == 0x7f80) pair &= 0xffff0000;
+      if ((pair & 0x7f800000) == 0x7f800000) pair &= 0xffff;
+      to->fold[l * LT_WIDE_LD + d] = (int32_t)pair;
+    }
+#else
   for (int64_t l = 0; l < k; l++)
     for (int64_t d = 0; d < dim; d++) {
-      const real x = b[l * LT_WIDE_LD + d];
+      const real x = element(b, first + l, d);
+      to->at[l * LT_WIDE_LD + d] = isfinite(x) ? x : 0;
+    }
+#endif
+}
+
+/* The product as if every element of b that is not finite were 0, of the same bits as if it were so, then those to the
+** rows that really see them: weight (i, l) is p[i * step_i + l * step_l]. */
+static void multiply_odd(operand left, int64_t m, int64_t dim, int64_t k, const real *p, const lt_wide *b,
+                         int64_t first, bool add, real *c) {
+  const int64_t step_i = left == BY_COLUMNS ? 1 : LT_SIDE_LD, step_l = left == BY_COLUMNS ? LT_SIDE_LD : 1;
+  lt_wide cleaned;
+  clean(b, first, k, dim, &cleaned);
+  multiply(left, m, dim, k, p, &cleaned, 0, add, c);
+  for (int64_t l = 0; l < k; l++)
+    for (int64_t d = 0; d < dim; d++) {
+      const real x = element(b, first + l, d);
       if (isfinite(x)) continue;
       for (int64_t i = 0; i < m; i++) {
         const real w = p[i * step_i + l * step_l];
@@ -289,26 +332,11 @@ static void multiply_odd(operand left, int64_t m, int64_t dim, int64_t k, const 
 
 void lt_wide_apply(int64_t m, int64_t dim, int64_t k, const real *p, const lt_wide *b, int64_t first, bool some,
                    bool add, real *c) {
-  const real *from = b->at + first * LT_WIDE_LD;
-  if (some && !b->finite)
-    multiply_odd(BY_ROWS, m, dim, k, p, from, add, c);
-  else
-#if LT_WIDE_PAIRS
-    apply_pairs(m, dim, k, p, b->fold + first / 2 * LT_WIDE_LD, add, c);
-#else
-    product(BY_ROWS, m, lt_whole_strips(dim), k, p, from, 1, add, c);
-#endif
+  (some && !b->finite ? multiply_odd : multiply)(BY_ROWS, m, dim, k, p, b, first, add, c);
 }
 
 void lt_wide_collect(int64_t m, int64_t dim, int64_t k, const real *p, const lt_wide *b, bool some, real *c) {
-  if (some && !b->finite)
-    multiply_odd(BY_COLUMNS, m, dim, k, p, b->at, true, c);
-  else
-#if LT_WIDE_PAIRS
-    collect_pairs(m, dim, k, p, b->fold, c);
-#else
-    product(BY_COLUMNS, m, lt_whole_strips(dim), k, p, b->at, 1, true, c);
-#endif
+  (some && !b->finite ? multiply_odd : multiply)(BY_COLUMNS, m, dim, k, p, b, 0, true, c);
 }
 
 /* ---- Keys ---- */
@@ -344,11 +372,14 @@ void lt_keys_hide(const lt_attention_rows *r, const lt_keys *k, int64_t q, int64
   }
 }
 
-void lt_row_exact(const real *x, const lt_wide *keys, const lt_keys *k, int64_t dim, double scale, double shift,
-                  int64_t from, int64_t to, real *s) {
+void lt_row_exact(const lt_wide *x, int64_t i, const lt_wide *keys, const lt_keys *k, int64_t dim, double scale,
+                  double shift, int64_t from, int64_t to, real *s) {
+  real row[LT_WIDE_DIM], key[LT_WIDE_DIM];
+  for (int64_t d = 0; d < dim; d++) row[d] = element(x, i, d);
   for (int64_t j = from; j < to && j < k->n; j++) {
     if (s[j] == -(real)INFINITY) continue;
-    s[j] = (real)(scale * lt_dot(x, keys->at + j * LT_WIDE_LD, dim) + (double)k->bias[j] - shift);
+    for (int64_t d = 0; d < dim; d++) key[d] = element(keys, j, d);
+    s[j] = (real)(scale * lt_dot(row, key, dim) + (double)k->bias[j] - shift);
   }
 }
 

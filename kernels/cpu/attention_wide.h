@@ -33,12 +33,13 @@ void lt_attention_wide_backward(const lt_attention_backward_args *a);
 #endif
 
 typedef struct lt_wide { /* rows of one head, copied */
-  real at[LT_TILE * LT_WIDE_LD] LT_ALIGNED;
 #if LT_WIDE_PAIRS
-  int32_t pair[LT_TILE * LT_PAIR_LD] LT_ALIGNED; /* the same, as pairs of elements; an odd last one has a 0 beside it */
+  int32_t pair[LT_TILE * LT_PAIR_LD] LT_ALIGNED;     /* as pairs of elements; an odd last one has a 0 beside it */
   int32_t fold[LT_TILE / 2 * LT_WIDE_LD] LT_ALIGNED; /* as pairs of rows; 0 beyond the last, to a whole strip of rows */
+#else
+  real at[LT_TILE * LT_WIDE_LD] LT_ALIGNED;
 #endif
-  bool finite;
+  bool finite; /* all of it, where it will be the right operand */
 } lt_wide;
 
 typedef struct lt_keys { /* the key side of a tile: n keys from row `first` */
@@ -58,7 +59,7 @@ typedef struct lt_keys { /* the key side of a tile: n keys from row `first` */
 
 static inline int64_t lt_whole_strips(int64_t n) { return (n + LT_STRIP - 1) / LT_STRIP * LT_STRIP; }
 
-/* to[n][dim, padded] = x[n, ld]; and whether all of it is finite. right: it will be b in lt_wide_apply or _collect. */
+/* to[n][dim, padded] = x[n, ld]. right: it will be b in lt_wide_apply or _collect. */
 void lt_wide_copy(const stored *x, int64_t ld, int64_t n, int64_t dim, bool right, lt_wide *to);
 
 /* to[dim][n, padded] = the rows of x, turned; or pairs of them, [dim / 2, rounded up][n, padded]. */
@@ -83,9 +84,9 @@ void lt_keys_look(const lt_attention_rows *r, const real *key_bias, int64_t kv_h
 void lt_keys_hide(const lt_attention_rows *r, const lt_keys *k, int64_t q, int64_t n, int64_t from, int64_t to,
                   real *s);
 
-/* Row s[from … to) of scores of query x becomes what is seen of scale x k^T + bias - shift, computed in double. */
-void lt_row_exact(const real *x, const lt_wide *keys, const lt_keys *k, int64_t dim, double scale, double shift,
-                  int64_t from, int64_t to, real *s);
+/* Row s[from … to) of scores of row i of x becomes what is seen of scale x k^T + bias - shift, computed in double. */
+void lt_row_exact(const lt_wide *x, int64_t i, const lt_wide *keys, const lt_keys *k, int64_t dim, double scale,
+                  double shift, int64_t from, int64_t to, real *s);
 
 #endif
 #endif

@@ -49,7 +49,7 @@ static void row_gradients(task *w, const queries *u, int64_t head, int64_t i, in
   real *p = w->p + i * LT_SIDE_LD, *ds = w->ds + i * LT_SIDE_LD;
   real less = lse == -INFINITY ? (real)INFINITY : (real)lse;
   if (lt_large(lse)) {
-    lt_row_exact(w->q.at + i * LT_WIDE_LD, &w->k, &w->keys, a->r.dim, a->r.scale, lse, from, to, p);
+    lt_row_exact(&w->q, i, &w->k, &w->keys, a->r.dim, a->r.scale, lse, from, to, p);
     less = 0;
   }
   for (int64_t j = from; j < to; j += LT_VECTOR) {

@@ -114,7 +114,7 @@ static void soften_row(const task *w, side *u, int64_t i, int64_t from, int64_t 
   real by = top == -(real)INFINITY ? 0 : top; /* nothing seen yet: exp(-inf - 0) is 0 */
   if (top != u->top[i]) follow(w, u, i, top, by);
   if (lt_large((double)by)) {
-    lt_row_exact(u->x.at + i * LT_WIDE_LD, &w->k, &w->keys, w->a->r.dim, w->a->r.scale, (double)by, from, to, s);
+    lt_row_exact(&u->x, i, &w->k, &w->keys, w->a->r.dim, w->a->r.scale, (double)by, from, to, s);
     by = 0;
   }
   lt_vector sum = lt_load(u->sum + i * LT_VECTOR);

@@ -311,6 +311,46 @@ static void check_carry(int32_t dim) {
   arrays_free();
 }
 
+static answer solve_narrow(const problem *p) {
+  answer y = answer_new(LT_F32, p);
+  y.out = array_new(LT_BF16, y.out.n);
+  const lt_attention_args f = forward_args(p, &y);
+  const lt_attention_backward_args b = backward_args(p, &y, array_new(LT_F32, p->r.rows_q * p->r.heads));
+  run(LT_BF16, LT_KERNEL_attention, &f);
+  run(LT_BF16, LT_KERNEL_attention_backward, &b);
+  return y;
+}
+
+/* Rows of `a` and b that differ; of document `id` if `own`, else of the others. */
+static int rows_moved(array a, array b, const int32_t *document, int64_t rows, int32_t id, bool own) {
+  const size_t row = (size_t)(a.n / rows) * lt_dtype_bytes(a.type);
+  int moved = 0;
+  for (int64_t i = 0; i < rows; i++)
+    if ((document[i] == id) == own)
+      moved += memcmp((char *)a.p + (size_t)i * row, (char *)b.p + (size_t)i * row, row) != 0;
+  return moved;
+}
+
+/* What one document holds, NaN included, moves no bit of another. */
+static void check_apart(int32_t dim, double value) {
+  const shape s = {
+      .rows_q = 150, .rows_k = 150, .heads = 4, .kv_heads = 2, .dim = dim, .block = 64, .packed = 1, .size = 1};
+  problem p = problem_new(LT_BF16, s);
+  const int32_t *document = p.r.q_document, id = document[75];
+  const answer before = solve_narrow(&p);
+  array *const spoiled[] = {&p.q, &p.k, &p.v, &p.dout};
+  for (int x = 0; x < 4; x++)
+    for (int64_t i = 0, width = spoiled[x]->n / 150; i < spoiled[x]->n; i++)
+      if (document[i / width] == id) put(*spoiled[x], i, value);
+  const answer after = solve_narrow(&p);
+  const array got[][2] = {{before.out, after.out}, {before.dq, after.dq}, {before.dk, after.dk}, {before.dv, after.dv}};
+  for (int x = 0; x < 4; x++) {
+    CHECK_INT(rows_moved(got[x][0], got[x][1], document, 150, id, false), 0);
+    CHECK(rows_moved(got[x][0], got[x][1], document, 150, id, true) > 0);
+  }
+  arrays_free();
+}
+
 static void check_attentions(void) {
   static const int64_t rows[] = {1, 3, 17, 129, 0}, windows[] = {0, 1, 5, 100};
   static const int32_t heads[][2] = {{1, 1}, {4, 2}, {6, 2}, {3, 3}}, dims[] = {1, 10, 64, 130},
@@ -332,6 +372,7 @@ static void check_attentions(void) {
         (shape){.rows_q = 430, .rows_k = 460, .heads = 3, .kv_heads = 1, .dim = dim, .block = 64, .size = 1});
   check_carry(64);
   check_carry(130);
+  for (int32_t dim = 63; dim <= 130; dim += 33) check_apart(dim, NAN), check_apart(dim, INFINITY), check_apart(dim, 2);
 }
 
 int main(void) {
