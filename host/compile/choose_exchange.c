@@ -11,8 +11,8 @@ typedef struct question {
   const lt_plan *plan;
   const lt_attention_facts *f;
   double heads, kv_heads; /* that a rank of tp has */
-  double ranks, share; /* of sp; rows a rank holds */
-  double near, inner;  /* ranks of sp on this machine; of an inner group */
+  double ranks, share;    /* of sp; rows a rank holds */
+  double near, inner;     /* ranks of sp on this machine; of an inner group */
   double link, between;
 } question;
 
@@ -88,8 +88,8 @@ static double time_of(const question *q, lt_exchange x) {
 }
 
 int lt_plan_exchange(void *plan, const lt_attention_facts *f) {
-  static const lt_exchange order[LT_EXCHANGES] = {LT_EXCHANGE_DIRECT,    LT_EXCHANGE_RING,
-                                                  LT_EXCHANGE_TWO_LEVEL, LT_EXCHANGE_ULYSSES,
+  static const lt_exchange order[LT_EXCHANGES] = {LT_EXCHANGE_DIRECT,     LT_EXCHANGE_RING,
+                                                  LT_EXCHANGE_TWO_LEVEL,  LT_EXCHANGE_ULYSSES,
                                                   LT_EXCHANGE_ALL_GATHER, LT_EXCHANGE_TWO_LEVEL_ULYSSES};
   const lt_plan *p = plan;
   const lt_mesh *m = &p->mesh;

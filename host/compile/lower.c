@@ -92,23 +92,24 @@ static int32_t find_group(lowering *l, lt_axis_mask axes) {
   return (int32_t)(s->group.n - 1);
 }
 
-/* Elements every member holds of a value, as expressions: what a gather or scatter moves. */
-static int32_t add_counts(lowering *l, const lt_group_plan *group, lt_value v, int32_t unit) {
-  lt_schedule *s = l->s;
-  int32_t at = (int32_t)s->count.n;
-  for (int32_t k = 0; k < group->n; k++) {
-    lt_coords c = lt_mesh_coords(s->mesh, group->rank[k]);
-    lt_operand_plan o = {0};
-    lt_plan_local(l->g, l->plan, &c, v, unit, &o);
-    lt_size n = lt_size_const(&l->g->sizes, 1);
-    for (int d = 0; d < o.rank; d++) n = lt_size_binary(&l->g->sizes, LT_SIZE_MUL, n, o.dim[d]);
-    lt_size *slot = lt_vec_push(&s->count);
-    if (!slot) {
-      l->failed = true;
-      return at;
-    }
+/* Elements a rank holds of a value, as an expression. */
+static void add_count(lowering *l, int32_t rank, lt_value v, int32_t unit) {
+  lt_coords c = lt_mesh_coords(l->s->mesh, rank);
+  lt_operand_plan o = {0};
+  lt_plan_local(l->g, l->plan, &c, v, unit, &o);
+  lt_size n = lt_size_const(&l->g->sizes, 1);
+  for (int d = 0; d < o.rank; d++) n = lt_size_binary(&l->g->sizes, LT_SIZE_MUL, n, o.dim[d]);
+  lt_size *slot = lt_vec_push(&l->s->count);
+  if (slot)
     *slot = n;
-  }
+  else
+    l->failed = true;
+}
+
+/* Those every member holds: what a gather or scatter moves. */
+static int32_t add_counts(lowering *l, const lt_group_plan *group, lt_value v, int32_t unit) {
+  int32_t at = (int32_t)l->s->count.n;
+  for (int32_t k = 0; k < group->n; k++) add_count(l, group->rank[k], v, unit);
   return at;
 }
 
@@ -165,7 +166,9 @@ static void lower_parts(lowering *l, const lt_node *n, lt_item *it, int32_t unit
   bool exchange = n->op == &lt_op_all_to_all, flat = n->op == &lt_op_flat_gather || n->op == &lt_op_flat_scatter;
   bool gather = n->op == &lt_op_all_gather || n->op == &lt_op_flat_gather;
   if (n->op == &lt_op_hop) { /* rows that not everybody needs are packed */
-    it->counts = add_counts(l, group, n->out, unit);
+    it->counts = (int32_t)l->s->count.n;
+    add_count(l, group->rank[lt_hop_sends_to(l->g, n, group->self)], n->out, unit);
+    add_count(l, l->s->rank, n->out, unit);
     it->work = new_buffer(l, LT_NONE, it->unit, LT_U8, in_bytes);
     return;
   }

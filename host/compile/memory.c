@@ -227,8 +227,7 @@ static void place_states(lt_schedule *s) {
   for (int64_t i = 0; i < s->item.n; i++) {
     const lt_item *it = &s->item.at[i];
     bool bucket = it->kind == LT_ITEM_COLLECTIVE && it->counts == LT_NONE && it->n_in > 1;
-    for (int k = 0; bucket && k < it->n_in; k++)
-      place_state(s, s->operand.at[it->operand + k].buffer);
+    for (int k = 0; bucket && k < it->n_in; k++) place_state(s, s->operand.at[it->operand + k].buffer);
   }
   for (int64_t i = 0; i < s->item.n; i++) {
     const lt_item *it = &s->item.at[i];

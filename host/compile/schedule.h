@@ -68,7 +68,8 @@ typedef struct lt_item {
   int64_t args;   /* offset of the argument struct in the executor's block, -1 */
   int32_t group;  /* of a node with mesh axes: index into group, else LT_NONE */
   int32_t counts; /* COLLECTIVE over sharded parts: first of n size expressions in `count`, what each member holds
-                           (all_to_all: 2n, of its input, then of its output); LT_NONE */
+                           (all_to_all: 2n, of its input, then of its output; hop: 2, of what
+                           whom it sends to will have, and this rank); LT_NONE */
   lt_size sent, received; /* COLLECTIVE: bytes to and from other ranks, exactly; LT_NONE before the transfers pass */
   int32_t wait, n_wait;   /* items that must have ended, beside those its lane says: wait[wait … + n_wait) */
   int32_t chain,

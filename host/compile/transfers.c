@@ -2,7 +2,6 @@
 ** Written from the plan alone, not from how the executor packs: a step compares both, and they must be equal to the byte.
 ** Volumes are those comm.h defines: an all-reduce is a reduce-scatter of even parts and an all-gather of them. */
 #include "compile/compile.h"
-#include "graph/ops/hop.h"
 #include "graph/ops/table.h"
 
 typedef struct volumes { /* in elements */
@@ -69,15 +68,6 @@ static void all_to_all(volumes *v, const lt_item *it, const lt_group_plan *group
   }
 }
 
-/* To one member go the rows it will have, from one come those this rank will have. */
-static void hop(volumes *v, const lt_item *it, const lt_group_plan *group, const lt_node *n) {
-  const lt_route *r = &v->g->hops.at[lt_attr_int(n, LT_HOP_EXCHANGE)].route;
-  int32_t hop = (int32_t)lt_attr_int(n, LT_HOP_HOP);
-  int32_t to = lt_attr_int(n, LT_HOP_BACK) ? lt_hop_back(r, hop, group->self) : lt_hop_to(r, hop, group->self);
-  v->sent = v->s->count.at[it->counts + to];
-  v->received = v->s->count.at[it->counts + group->self];
-}
-
 lt_status lt_pass_transfers(lt_graph *g, const lt_plan *plan, lt_schedule *s, lt_error *e) {
   volumes v = {.g = g, .plan = plan, .s = s};
   for (int64_t i = 0; i < s->item.n; i++) {
@@ -89,8 +79,8 @@ lt_status lt_pass_transfers(lt_graph *g, const lt_plan *plan, lt_schedule *s, lt
       all_reduce(&v, it, group);
     else if (n->op == &lt_op_all_to_all)
       all_to_all(&v, it, group, n);
-    else if (n->op == &lt_op_hop)
-      hop(&v, it, group, n);
+    else if (n->op == &lt_op_hop) /* to one member go the rows it will have, from one come those this rank will have */
+      v.sent = s->count.at[it->counts], v.received = s->count.at[it->counts + 1];
     else
       cut(&v, it, group, n->op == &lt_op_all_gather || n->op == &lt_op_flat_gather);
     lt_size bytes = number(&v, (int64_t)lt_dtype_bytes(s->operand.at[it->operand].dtype));

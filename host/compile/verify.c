@@ -3,6 +3,7 @@
 ** the same order with the same size expressions on all members, and no cycle of waits. */
 #include "compile/compile.h"
 #include "core/arena.h"
+#include "graph/ops/hop.h"
 #include "graph/ops/table.h"
 
 #include <stdlib.h>
@@ -169,7 +170,13 @@ static bool same_collective(const lt_schedule *a, const lt_item *x, const lt_sch
   if (x->node != y->node || x->unit != y->unit || g->n != h->n) return false;
   if (memcmp(g->rank, h->rank, sizeof *g->rank * (size_t)g->n)) return false;
   if ((x->counts == LT_NONE) != (y->counts == LT_NONE)) return false;
-  int32_t counts = a->graph->node.at[x->node].op == &lt_op_all_to_all ? 2 * g->n : g->n;
+  const lt_node *n = &a->graph->node.at[x->node];
+  if (n->op == &lt_op_hop) { /* only who sends to whom must agree */
+    if (lt_hop_sends_to(a->graph, n, g->self) == h->self && a->count.at[x->counts] != b->count.at[y->counts + 1])
+      return false;
+    return lt_hop_sends_to(a->graph, n, h->self) != g->self || b->count.at[y->counts] == a->count.at[x->counts + 1];
+  }
+  int32_t counts = n->op == &lt_op_all_to_all ? 2 * g->n : g->n;
   for (int32_t k = 0; x->counts != LT_NONE && k < counts; k++)
     if (a->count.at[x->counts + k] != b->count.at[y->counts + k]) return false;
   if (x->counts != LT_NONE) return true; /* local extents may differ: the counts say how */

@@ -79,12 +79,12 @@ void lt_start_hop(lt_executor *x, lt_flight *f, lt_transfer *t) {
   const int32_t exchange = exchange_of(x, f->item), hop = (int32_t)lt_attr_int(n, LT_HOP_HOP), self = t->group->self;
   const lt_route *r = &x->s->graph->hops.at[exchange].route;
   const bool back = lt_attr_int(n, LT_HOP_BACK);
-  const int32_t to = back ? lt_hop_back(r, hop, self) : lt_hop_to(r, hop, self);
+  const int32_t to = lt_hop_sends_to(x->s->graph, n, self);
   t->kind = LT_SHIFT;
   t->root = to;
-  t->from = back ? lt_hop_back_from(r, hop, self) : lt_hop_from(r, hop, self);
-  t->count = x->size[x->s->count.at[it->counts + to]];
-  t->recv_count = x->size[x->s->count.at[it->counts + self]];
+  t->from = lt_hop_receives_from(x->s->graph, n, self);
+  t->count = x->size[x->s->count.at[it->counts]];
+  t->recv_count = x->size[x->s->count.at[it->counts + 1]];
   t->recv = out->data;
   if (t->count == lt_operand_count(in)) return; /* all of it */
   const lt_row_sets *sets = x->rows[exchange];

@@ -12,6 +12,22 @@ static const lt_attr_def hop_attrs[LT_HOP_ATTRS] = {
     {.name = "back", .type = LT_ATTR_BOOL, .doc = "results of the rows that came at this hop, on their way back"},
 };
 
+static const lt_route *route_of(const lt_graph *g, const lt_node *n) {
+  return &g->hops.at[lt_attr_int(n, LT_HOP_EXCHANGE)].route;
+}
+
+int32_t lt_hop_sends_to(const lt_graph *g, const lt_node *n, int32_t member) {
+  int32_t hop = (int32_t)lt_attr_int(n, LT_HOP_HOP);
+  return lt_attr_int(n, LT_HOP_BACK) ? lt_hop_back(route_of(g, n), hop, member)
+                                     : lt_hop_to(route_of(g, n), hop, member);
+}
+
+int32_t lt_hop_receives_from(const lt_graph *g, const lt_node *n, int32_t member) {
+  int32_t hop = (int32_t)lt_attr_int(n, LT_HOP_HOP);
+  return lt_attr_int(n, LT_HOP_BACK) ? lt_hop_back_from(route_of(g, n), hop, member)
+                                     : lt_hop_from(route_of(g, n), hop, member);
+}
+
 static int hop_shape(lt_graph *g, const lt_node *n, lt_value_info *out) {
   const lt_value_info *x = lt_in(g, n, LT_HOP_ROWS);
   if (x->rank != 2) return lt_graph_fail(g, "hop: rows have two dimensions");

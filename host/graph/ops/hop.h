@@ -2,10 +2,16 @@
 #ifndef LT_GRAPH_OPS_HOP_H
 #define LT_GRAPH_OPS_HOP_H
 
+#include "graph/graph.h"
+
 enum { LT_HOP_ROWS, LT_HOP_SLOT };
 enum { LT_HOP_EXCHANGE, LT_HOP_HOP, LT_HOP_BACK, LT_HOP_ATTRS };
 
 /* attention_hop, attention_last: behind key_bias what is carried from hop to hop, left out at the first. */
 enum { LT_CARRY_OUT, LT_CARRY_MAX, LT_CARRY_SUM, LT_CARRIES };
+
+/* The member that a member sends to at a node `hop`, and the one it receives from. */
+int32_t lt_hop_sends_to(const lt_graph *g, const lt_node *n, int32_t member);
+int32_t lt_hop_receives_from(const lt_graph *g, const lt_node *n, int32_t member);
 
 #endif
