@@ -76,7 +76,8 @@ describe("ltrain-lua", function()
       assert.equal(lines, #stage.nodes, name)
       assert.equal(name, stage.stage)
       assert.equal(2, stage.ranks)
-      assert.equal(name == "place" or name == "exchange" or name == "checkpoint", stage.nodes[1].outputs[1].placement ~= nil)
+      local placed = name == "place" or name == "exchange" or name == "checkpoint"
+      assert.equal(placed, stage.nodes[1].outputs[1].placement ~= nil)
     end
     for _, name in ipairs { "lower", "order", "memory", "transfers", "verify" } do
       local stage = lt.json.decode(run("--stage " .. name .. " --json --ranks 2 --rank 1 " .. file))[1]

@@ -104,7 +104,8 @@ end
 
 -- A model of two layers without dropout on one sequence of `tokens` tokens, tp 2: bytes a rank sends in a step, and
 -- what Megatron's scheme with rows between the blocks needs: a gather before and a scatter after each block, both ways;
--- and the graph as it was placed.
+-- and the graph as it
+-- was placed.
 function decoders.tensor_traffic(tokens)
   local m = model { heads = 4, kv_heads = 2, ffn = lt.nn.swiglu { hidden = 32 }, attention = {} }
   local p = lt.program {
@@ -130,7 +131,8 @@ end
 -- placed.
 function decoders.traffic(m, tokens, layout)
   local p = lt.program {
-    dtype = "f64", ranks = layout.ranks, mesh = layout.mesh, exchange = layout.exchange, inner = layout.inner, block = 1,
+    dtype = "f64", ranks = layout.ranks, mesh = layout.mesh, exchange = layout.exchange, inner = layout.inner,
+    block = 1,
     partition = "contiguous", tokens = tokens, sequences = 1, length = tokens,
     build = function(ctx)
       lt.nn.build(ctx, m)

@@ -5,7 +5,8 @@ local decoders = dofile(os.getenv "LT_TEST_DATA" .. "/layouts/decoders.lua")
 local exchanges = { decoders = decoders, models = decoders.models }
 
 for _, heads in ipairs { { 2, 1 }, { 6, 2 }, { 3, 3 }, { 8, 8 } } do
-  exchanges.models[#exchanges.models + 1] = { heads[1] .. "/" .. heads[2] .. " heads, window in a layer", decoders.model {
+  local name = heads[1] .. "/" .. heads[2] .. " heads, window in a layer"
+  exchanges.models[#exchanges.models + 1] = { name, decoders.model {
     heads = heads[1], kv_heads = heads[2], head_dim = 4, attention = { window = { 5, false }, block = 3 } } }
 end
 

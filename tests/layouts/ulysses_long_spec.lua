@@ -1,5 +1,5 @@
--- ulysses_long_spec.lua: what ulysses_spec.lua samples, whole: sp 2, 3, 4, 8 x tp 1, 2 x kv heads 1, 2, 3, 8 x partitions x
--- shards x units x recomputation.
+-- ulysses_long_spec.lua: what ulysses_spec.lua samples, whole: sp 2, 3, 4, 8 x tp 1, 2 x kv heads 1, 2, 3, 8 x
+-- partitions x shards x units x recomputation.
 local exchanges = dofile(os.getenv "LT_TEST_DATA" .. "/layouts/exchanges.lua")
 local decoders = exchanges.decoders
 

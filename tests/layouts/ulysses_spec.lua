@@ -1,5 +1,6 @@
--- ulysses_spec.lua: decoders whose attention is cut by heads on sp, or by heads on its inner part and by rows on the outer
--- one, against one rank in double: uneven heads, more ranks than heads, beside tp and dp. The rest is ulysses_long_spec.lua.
+-- ulysses_spec.lua: decoders whose attention is cut by heads on sp, or by heads on its inner part and by rows on the
+-- outer one, against one rank in double: uneven heads, more ranks than heads, beside tp and dp. The rest:
+-- ulysses_long_spec.lua.
 local exchanges = dofile(os.getenv "LT_TEST_DATA" .. "/layouts/exchanges.lua")
 local decoders, models = exchanges.decoders, exchanges.models
 
