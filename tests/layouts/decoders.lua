@@ -127,8 +127,8 @@ function decoders.tensor_traffic(tokens)
   return sent, 8 * (forward + backward + update_), placed
 end
 
--- Bytes a rank sends in a step of one sequence of `tokens` tokens on a layout, without the update, and the graph as it was
--- placed.
+-- Bytes a rank sends in a step of one sequence of `tokens` tokens on a layout, without the update, and the graph as it
+-- was placed.
 function decoders.traffic(m, tokens, layout)
   local p = lt.program {
     dtype = "f64", ranks = layout.ranks, mesh = layout.mesh, exchange = layout.exchange, inner = layout.inner,
