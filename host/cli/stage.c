@@ -3,9 +3,11 @@
 #include "cli/cli.h"
 #include "cli/stage_json.h"
 #include "embed/plan.h"
+#include "run/layers.h"
 #include "script/policy.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 /* An array, with an object for every length of the recipe. */
 static lt_status print_json(const cli_options *o, lt_recipe *r, lt_text *out, lt_error *e) {
@@ -60,7 +62,29 @@ static void print_rank(const lt_program *p, int32_t r) {
   lt_text_free(&at);
 }
 
-static void print_plan(const lt_program *p) {
+/* What the exchanges of the layers move at most; of the rank that sends most there. */
+static lt_status print_layers(const lt_program *p, lt_error *e) {
+  lt_layers all;
+  char sent[24], received[24];
+  lt_status st = lt_layers_create(p->graph, &all, e);
+  lt_layer_comm *most = st ? NULL : calloc((size_t)all.n + 1, sizeof *most);
+  if (!st && !most) st = lt_fail_memory(e, (size_t)all.n * sizeof *most, "what layers exchange");
+  for (int32_t r = 0; !st && r < p->plan.mesh.world; r++) {
+    lt_layers_clear(&all);
+    lt_layers_predict(&all, p->schedule[r], all.at);
+    for (int32_t i = 0; i < all.n; i++)
+      if (r == 0 || all.at[i].sent > most[i].sent) most[i] = all.at[i];
+  }
+  if (!st && all.n) printf("exchange    %-24s %-18s %14s %14s, a rank, at most\n", "", "", "sends", "receives");
+  for (int32_t i = 0; !st && i < all.n; i++)
+    printf("  %-34s %-18s %14s %14s\n", most[i].layer[0] ? most[i].layer : "(outside of layers)", most[i].exchange,
+           lt_text_size(sent, sizeof sent, most[i].sent), lt_text_size(received, sizeof received, most[i].received));
+  free(most);
+  lt_layers_free(&all);
+  return st;
+}
+
+static lt_status print_plan(const lt_program *p, lt_error *e) {
   printf("step        %lld tokens in at most %lld sequences of at most %lld; %d unit%s\n",
          (long long)p->plan.data.tokens, (long long)p->plan.data.sequences, (long long)p->plan.data.length,
          (int)p->plan.units, p->plan.units == 1 ? "" : "s");
@@ -70,19 +94,22 @@ static void print_plan(const lt_program *p) {
   lt_text_free(&keeps);
   printf("predicted   %.3g s a step\n", p->plan.seconds);
   for (int32_t r = 0; r < p->plan.mesh.world; r++) print_rank(p, r);
+  return print_layers(p, e);
 }
 
-static void print_programs(const lt_programs *all) {
+static lt_status print_programs(const lt_programs *all, lt_error *e) {
+  lt_status st = LT_OK;
   const lt_program *first = lt_programs_at(all, 0);
   lt_text mesh = {0};
   lt_mesh_print(&first->plan.mesh, &mesh);
   printf("parameters  %lld\n", (long long)lt_graph_parameters(first->graph));
   printf("mesh        %s\n", mesh.s ? mesh.s : "");
-  for (int64_t i = 0; i < lt_programs_count(all); i++) {
+  for (int64_t i = 0; st == LT_OK && i < lt_programs_count(all); i++) {
     if (i) printf("\n");
-    print_plan(lt_programs_at(all, i));
+    st = print_plan(lt_programs_at(all, i), e);
   }
   lt_text_free(&mesh);
+  return st;
 }
 
 static void print_text(const lt_recipe_settings *s) {
@@ -121,7 +148,7 @@ lt_status cli_check(cli_options *o, lt_error *e) {
     printf("settings\n");
     put(&settings);
     printf("\n");
-    print_programs(all);
+    st = print_programs(all, e);
     print_text(s);
     if (eval) print_evaluation(eval);
     put(&memory);

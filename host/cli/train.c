@@ -94,6 +94,21 @@ static void announce(training *t) {
   lt_text_free(&mesh);
 }
 
+/* What moved along sp, a step and layer, where anything did. */
+static void show_layers(training *t) {
+  int64_t n, steps;
+  const lt_run_layer *l = lt_run_layers(t->run, &n, &steps);
+  char sent[24], copied[24];
+  if (!n || !steps) return;
+  cli_progress_say(&t->progress, "exchanged, a step, by all ranks; waited for, by the one that waited longest");
+  cli_progress_say(&t->progress, "  %-24s %-18s %12s %12s %12s", "layer", "exchange", "sent", "waited", "copied");
+  for (int64_t i = 0; i < n; i++)
+    cli_progress_say(&t->progress, "  %-24s %-18s %12s %10.3g s %12s",
+                     l[i].layer[0] ? l[i].layer : "(outside of layers)", l[i].exchange,
+                     lt_text_size(sent, sizeof sent, l[i].sent / (double)steps), l[i].waited / (double)steps,
+                     lt_text_size(copied, sizeof copied, l[i].copied / (double)steps));
+}
+
 /* ---- The run ---- */
 
 static lt_status load(training *t, lt_error *e) {
@@ -141,6 +156,7 @@ lt_status cli_train(cli_options *o, lt_error *e) {
   if (st == LT_OK) {
     if (!o->world) listen_to_signals();
     st = lt_run_train(t.run, e);
+    if (st == LT_OK || st == LT_INTERRUPTED) show_layers(&t);
   }
   cli_progress_end(&t.progress);
   lt_run_close(t.run);

@@ -49,7 +49,9 @@ struct lt_run {
   atomic_int stop;
   LT_VEC(lt_held) held;
   lt_comm_figures comm; /* of the last step */
-  lt_text line;         /* the last step's, as in the metrics */
+  LT_VEC(lt_run_layer) layer;
+  int64_t layer_steps; /* that they are the sum of */
+  lt_text line;        /* the last step's, as in the metrics */
 };
 
 /* train.c */

@@ -260,6 +260,7 @@ void lt_run_close(lt_run *r) {
   free_words(r->from.set);
   for (int64_t i = 0; i < r->held.n; i++) free(r->held.at[i].name);
   lt_vec_free(&r->held);
+  lt_vec_free(&r->layer);
   lt_text_free(&r->line);
   free(r->text);
   if (r->joined) {

@@ -46,4 +46,12 @@ const lt_corpus *lt_run_corpus(const lt_run *r);      /* NULL: the run is fed */
 int64_t lt_run_steps(const lt_run *r);                /* it ends after */
 const char *lt_run_path(const lt_run *r);             /* of the folder; NULL: none, or another rank's */
 
+typedef struct lt_run_layer { /* of what a layer's exchange came to: lt_layer_comm */
+  char layer[96], exchange[24];
+  double sent, received, waited, copied; /* summed over steps */
+} lt_run_layer;
+/* [*n] those of the steps that this process has run, of all ranks together, the waits of the rank that waited longest;
+** *n is 0 where nothing is exchanged. A change of what is exchanged begins anew. The run's, until its next step. */
+const lt_run_layer *lt_run_layers(const lt_run *r, int64_t *n, int64_t *steps);
+
 #endif

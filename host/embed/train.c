@@ -7,6 +7,8 @@
 #include "store/save.h"
 
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
 
 /* ---- Events ---- */
 
@@ -41,12 +43,35 @@ static lt_status evaluate(lt_run *r, lt_run_stats *stats, lt_error *e) {
   return LT_OK;
 }
 
-/* Bytes all ranks sent together; seconds of transfers, and of waiting for them, of the rank where it was longest. */
+static lt_tree *tree_of_layer(const lt_layer_comm *c) {
+  lt_tree *t = lt_tree_table();
+  bool ok = t && lt_tree_set(t, "layer", lt_tree_text(c->layer)) &&
+            (!c->exchange[0] || lt_tree_set(t, "exchange", lt_tree_text(c->exchange))) &&
+            lt_tree_set(t, "sent", lt_tree_number(c->sent)) &&
+            lt_tree_set(t, "received", lt_tree_number(c->received)) &&
+            lt_tree_set(t, "waited", lt_tree_number(c->waited)) && lt_tree_set(t, "copied", lt_tree_number(c->copied));
+  if (ok) return t;
+  lt_tree_free(t);
+  return NULL;
+}
+
+static bool put_layers(lt_tree *comm, const lt_comm_figures *c) {
+  lt_tree *list = c->n_layer ? lt_tree_table() : NULL;
+  bool ok = list;
+  if (!c->n_layer) return true;
+  for (int32_t i = 0; ok && i < c->n_layer; i++) ok = lt_tree_set_index(list, i + 1, tree_of_layer(&c->layer[i]));
+  if (ok) return lt_tree_set(comm, "layers", list);
+  lt_tree_free(list);
+  return false;
+}
+
+/* Bytes all ranks sent together; seconds of transfers, and of waiting for them, of the rank where it was longest; the
+** same of what is exchanged along sp, by layer. */
 static bool put_comm(lt_tree *record, const lt_comm_figures *c) {
   lt_tree *t = lt_tree_table();
   bool ok = t && lt_tree_set(t, "sent", lt_tree_number(c->sent)) &&
             lt_tree_set(t, "seconds", lt_tree_number(c->seconds)) &&
-            lt_tree_set(t, "waited", lt_tree_number(c->waited));
+            lt_tree_set(t, "waited", lt_tree_number(c->waited)) && put_layers(t, c);
   if (ok) return lt_tree_set(record, "comm", t);
   lt_tree_free(t);
   return false;
@@ -83,6 +108,42 @@ static lt_status write_record(lt_run *r, lt_run_stats *stats, bool step, lt_erro
   return st;
 }
 
+static void put_name(char *to, size_t n, const char *from) { snprintf(to, n, "%s", from); }
+
+static bool is_same(const lt_run *r, const lt_comm_figures *c) {
+  bool same = r->layer.n == c->n_layer;
+  for (int32_t i = 0; same && i < c->n_layer; i++) {
+    lt_run_layer name;
+    put_name(name.layer, sizeof name.layer, c->layer[i].layer);
+    put_name(name.exchange, sizeof name.exchange, c->layer[i].exchange);
+    same = !strcmp(r->layer.at[i].layer, name.layer) && !strcmp(r->layer.at[i].exchange, name.exchange);
+  }
+  return same;
+}
+
+static lt_status add_layers(lt_run *r, const lt_comm_figures *c, lt_error *e) {
+  if (!is_same(r, c)) r->layer.n = r->layer_steps = 0;
+  for (int32_t i = 0; i < c->n_layer; i++) {
+    const lt_layer_comm *one = &c->layer[i];
+    lt_run_layer *all = i < r->layer.n ? &r->layer.at[i] : lt_vec_push(&r->layer);
+    if (!all) return lt_fail_memory(e, sizeof *all, "what layers exchange");
+    put_name(all->layer, sizeof all->layer, one->layer);
+    put_name(all->exchange, sizeof all->exchange, one->exchange);
+    all->sent += one->sent;
+    all->received += one->received;
+    all->waited += one->waited;
+    all->copied += one->copied;
+  }
+  r->layer_steps++;
+  return LT_OK;
+}
+
+const lt_run_layer *lt_run_layers(const lt_run *r, int64_t *n, int64_t *steps) {
+  *n = r->layer.n;
+  *steps = r->layer_steps;
+  return r->layer.at;
+}
+
 static bool is_due(int64_t step, int64_t every) { return every > 0 && step > 0 && step % every == 0; }
 
 static void put_stats(lt_run_stats *to, const lt_step_stats *s) {
@@ -111,7 +172,8 @@ lt_status lt_run_advance(lt_run *r, lt_run_stats *out, lt_error *why, lt_error *
   if (st != LT_OK) return st;
   put_stats(out, &stats);
   r->comm = stats.comm;
-  st = write_record(r, out, true, e);
+  st = add_layers(r, &stats.comm, e);
+  if (st == LT_OK) st = write_record(r, out, true, e);
   tell(r, &(lt_event){.kind = LT_EVENT_STEP, .last = number + 1 == r->steps, .step = number, .stats = out});
   return st;
 }

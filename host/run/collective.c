@@ -85,6 +85,13 @@ static void move_parts(const lt_operand *o, int dim, void *packed, const int64_t
   }
 }
 
+/* The same of a transfer's operand, which is counted. */
+static void repack(lt_executor *x, int32_t item, const lt_operand *o, int dim, void *packed, const int64_t *parts,
+                   bool pack) {
+  move_parts(o, dim, packed, parts, lt_item_group(x, item)->n, pack);
+  x->span[item].copied += (int64_t)operand_bytes(o);
+}
+
 static void *work_of(const lt_executor *x, const lt_item *it) {
   return it->work == LT_NONE ? NULL : x->arena.base + x->s->buffer.at[it->work].offset;
 }
@@ -121,6 +128,7 @@ lt_status lt_start_collective(lt_executor *x, lt_flight *f, lt_error *e) {
                    .counts = f->parts[0]};
   int32_t n = t.group->n;
   const bool hop = lt_item_node(x, item)->op == &lt_op_hop;
+  x->span[item].copied = 0;
   if (hop) {
     lt_start_hop(x, f, &t);
   } else if (it->n_in > 1) { /* a bucket: one run of bytes, the gaps between its buffers included */
@@ -131,18 +139,20 @@ lt_status lt_start_collective(lt_executor *x, lt_flight *f, lt_error *e) {
     for (int32_t i = 0; i < n; i++) f->parts[0][i] = held(x, it, i);
   if (t.kind == LT_REDUCE_SCATTER && before(in, dim) > 1) {
     t.send = work_of(x, it);
-    move_parts(in, dim, work_of(x, it), f->parts[0], n, true);
+    repack(x, item, in, dim, work_of(x, it), f->parts[0], true);
   }
   if (t.kind == LT_ALL_GATHER && before(out, dim) > 1) t.recv = work_of(x, it);
   if (t.kind == LT_ALL_TO_ALL && !hop) {
     count_all_to_all(x, f, in, out);
-    move_parts(in, dim, work_of(x, it), f->parts[0], n, true);
+    repack(x, item, in, dim, work_of(x, it), f->parts[0], true);
     t.send = work_of(x, it);
     t.recv = (char *)work_of(x, it) + ROUND(operand_bytes(in));
     t.send_counts = f->parts[0];
     t.counts = f->parts[1];
   }
-  int64_t sent = lt_transfer_bytes_sent(&t), received = lt_transfer_bytes_received(&t);
+  const int64_t sent = lt_transfer_bytes_sent(&t), received = lt_transfer_bytes_received(&t);
+  x->span[item].sent = sent;
+  x->span[item].received = received;
   if (it->sent != LT_NONE && (sent != x->size[it->sent] || received != x->size[it->received])) {
     lt_fail_item(x, item, LT_FAILED, e, "a transfer moves other bytes than were predicted");
     lt_error_expected(e, "%lld sent, %lld received", (long long)x->size[it->sent], (long long)x->size[it->received]);
@@ -158,14 +168,14 @@ void lt_finish_collective(lt_executor *x, const lt_flight *f) {
   int32_t item = f->item;
   const lt_item *it = &x->s->item.at[item];
   const lt_operand *in = &x->operand[it->operand], *out = &x->operand[it->operand + it->n_in];
-  int32_t n = lt_item_group(x, item)->n, dim = x->run[item].dim;
+  int32_t dim = x->run[item].dim;
   if (lt_item_node(x, item)->op == &lt_op_hop) return;
   switch (kind_of(lt_item_node(x, item))) {
   case LT_ALL_GATHER:
-    if (before(out, dim) > 1) move_parts(out, dim, work_of(x, it), f->parts[0], n, false);
+    if (before(out, dim) > 1) repack(x, item, out, dim, work_of(x, it), f->parts[0], false);
     break;
   case LT_ALL_TO_ALL:
-    move_parts(out, x->run[item].other, (char *)work_of(x, it) + ROUND(operand_bytes(in)), f->parts[1], n, false);
+    repack(x, item, out, x->run[item].other, (char *)work_of(x, it) + ROUND(operand_bytes(in)), f->parts[1], false);
     break;
   default: break;
   }

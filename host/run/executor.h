@@ -85,8 +85,10 @@ void lt_executor_waits(const lt_executor *x, double *taken, double *waited);
 
 typedef struct lt_item_span { /* of the last step, seconds of the monotonic clock; a collective from start to end */
   double begin, end;
-  double ready;  /* of a collective: when the last member had started it */
-  double waited; /* seconds the compute lane waited for it, from the later of that and its own arrival on */
+  double ready;           /* of a collective: when the last member had started it */
+  double waited;          /* seconds the compute lane waited for it, from the later of that and its own arrival on */
+  int64_t sent, received; /* bytes of a collective, to and from other ranks */
+  int64_t copied;         /* packed before it went, or unpacked afterwards */
 } lt_item_span;
 const lt_item_span *lt_executor_spans(const lt_executor *x); /* by item */
 const lt_schedule *lt_executor_schedule(const lt_executor *x);

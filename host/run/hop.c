@@ -60,6 +60,17 @@ static int32_t member_of(const lt_executor *x, int32_t exchange) {
 
 /* ---- A transfer ---- */
 
+typedef struct run_of_rows { /* from the first to the last of some */
+  int64_t first, end, count;
+} run_of_rows;
+
+static void span(void *context, int64_t at, const lt_row_run *run) {
+  run_of_rows *r = context;
+  if (!r->count) r->first = at;
+  r->end = at + run->count;
+  r->count += run->count;
+}
+
 typedef struct packing {
   char *to;
   const char *from;
@@ -90,11 +101,17 @@ void lt_start_hop(lt_executor *x, lt_flight *f, lt_transfer *t) {
   const lt_row_sets *sets = x->rows[exchange];
   const side held = {sets, it->unit, back ? hop : lt_hop_parent(r, hop), self, false};
   const side wanted = {sets, it->unit, hop, back ? self : to, back};
-  packing p = {.to = (char *)x->arena.base + x->s->buffer.at[it->work].offset,
-               .from = in->data,
-               .row = (size_t)in->dim[1] * lt_dtype_bytes(in->dtype)};
+  const size_t row = (size_t)in->dim[1] * lt_dtype_bytes(in->dtype);
+  run_of_rows all = {0};
+  walk(&wanted, &held, span, &all);
+  if (all.end - all.first == all.count) { /* they lie together: sent from where they are */
+    t->send = (char *)in->data + (size_t)all.first * row;
+    return;
+  }
+  packing p = {.to = (char *)x->arena.base + x->s->buffer.at[it->work].offset, .from = in->data, .row = row};
   t->send = p.to;
   walk(&wanted, &held, pack, &p);
+  x->span[f->item].copied = all.count * (int64_t)row;
 }
 
 /* ---- What stands in for rows ---- */

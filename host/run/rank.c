@@ -52,36 +52,61 @@ lt_status lt_rank_agree(lt_session *s, const lt_step_table *t, lt_error *e) {
 
 /* ---- After a step ---- */
 
-static void add_figures(lt_comm_figures *all, const lt_comm_figures *one) {
-  all->sent += one->sent;
-  all->received += one->received;
-  if (one->seconds > all->seconds) all->seconds = one->seconds;
-  if (one->waited > all->waited) all->waited = one->waited;
+/* A rank's figures as numbers, one after the other: those of all its transfers, then those of every layer. */
+enum { SENT, RECEIVED, WAITED, LAST, FIGURES };
+
+static void put_figures(lt_session *s, const lt_executor *x, double *to) {
+  int64_t sent, received;
+  double seconds, waited;
+  lt_executor_traffic(x, &sent, &received);
+  lt_executor_waits(x, &seconds, &waited);
+  const double all[FIGURES] = {
+      [SENT] = (double)sent, [RECEIVED] = (double)received, [WAITED] = waited, [LAST] = seconds};
+  memcpy(to, all, sizeof all);
+  lt_layers_clear(&s->layers);
+  lt_layers_measure(&s->layers, x, s->layers.at);
+  for (int32_t i = 0; i < s->layers.n; i++) {
+    const lt_layer_comm *c = &s->layers.at[i];
+    const double one[FIGURES] = {[SENT] = c->sent, [RECEIVED] = c->received, [WAITED] = c->waited, [LAST] = c->copied};
+    memcpy(to += FIGURES, one, sizeof one);
+  }
 }
 
-static lt_comm_figures figures_of(const lt_executor *x) {
-  lt_comm_figures f;
-  int64_t sent, received;
-  lt_executor_traffic(x, &sent, &received);
-  lt_executor_waits(x, &f.seconds, &f.waited);
-  f.sent = (double)sent;
-  f.received = (double)received;
-  return f;
+static double larger(double a, double b) { return a > b ? a : b; }
+
+/* The sum over ranks, or of times the longest. */
+static void add_figures(lt_session *s, const double *of, int32_t ranks, lt_comm_figures *out) {
+  const int32_t each = (1 + s->layers.n) * FIGURES;
+  lt_layers_clear(&s->layers);
+  for (int32_t r = 0; r < ranks; r++, of += each) {
+    out->sent += of[SENT];
+    out->received += of[RECEIVED];
+    out->seconds = larger(out->seconds, of[LAST]);
+    out->waited = larger(out->waited, of[WAITED]);
+    for (int32_t i = 0; i < s->layers.n; i++) {
+      const double *one = of + (1 + i) * FIGURES;
+      lt_layer_comm *c = &s->layers.at[i];
+      c->sent += one[SENT];
+      c->received += one[RECEIVED];
+      c->waited = larger(c->waited, one[WAITED]);
+      c->copied += one[LAST];
+    }
+  }
 }
 
 lt_status lt_session_comm(lt_session *s, lt_comm_figures *out, lt_error *e) {
-  *out = (lt_comm_figures){0};
-  for (int32_t r = 0; r < s->world && !s->all; r++) {
-    const lt_comm_figures one = figures_of(s->executor[r]);
-    add_figures(out, &one);
+  const size_t each = (size_t)(1 + s->layers.n) * FIGURES;
+  double *of = calloc(each * ((size_t)s->world + 1), sizeof *of), *mine = of ? of + each * (size_t)s->world : NULL;
+  lt_status status = LT_OK;
+  *out = (lt_comm_figures){.layer = s->layers.at, .n_layer = s->layers.n};
+  if (!of) return lt_fail_memory(e, each * (size_t)s->world * sizeof *of, "the figures of all ranks");
+  for (int32_t r = 0; r < s->world && !s->all; r++) put_figures(s, s->executor[r], of + (size_t)r * each);
+  if (s->all) {
+    put_figures(s, s->executor[lt_world_rank(s->all)], mine);
+    status = lt_world_gather(s->all, mine, of, (int64_t)(each * sizeof *of), e);
   }
-  if (!s->all) return LT_OK;
-  lt_comm_figures mine = figures_of(s->executor[lt_world_rank(s->all)]);
-  lt_comm_figures *all = calloc((size_t)s->world, sizeof *all);
-  if (!all) return lt_fail_memory(e, (size_t)s->world * sizeof *all, "the figures of all ranks");
-  lt_status status = lt_world_gather(s->all, &mine, all, sizeof mine, e);
-  for (int32_t r = 0; r < s->world && !status; r++) add_figures(out, &all[r]);
-  free(all);
+  if (!status) add_figures(s, of, s->world, out);
+  free(of);
   return status;
 }
 

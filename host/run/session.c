@@ -54,6 +54,7 @@ static lt_status create(lt_session *s, const lt_device *d, lt_error *e) {
   lt_status status = lt_states_create(s, e);
   if (!status) status = create_ranks(s, d, e);
   if (!status) status = lt_bindings_create(s, e);
+  if (!status) status = lt_layers_create(g, &s->layers, e);
   if (!status) status = lt_deal_create(lt_mesh_dp(s->mesh), lt_mesh_sp(s->mesh), s->program->plan.units, &s->deal, e);
   if (!status) lt_deal_use(s->deal, s->program->plan.data.partition, s->program->plan.data.max_share);
   return status ? status : lt_states_find(s, e);
@@ -126,6 +127,7 @@ void lt_session_free(lt_session *s) {
   free(s->comm);
   free(s->by_coords);
   free(s->control);
+  lt_layers_free(&s->layers);
   lt_deal_free(s->deal);
   lt_tape_free(s->tape);
   lt_program_free(s->program);

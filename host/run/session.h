@@ -7,6 +7,7 @@
 #include "compile/compile.h"
 #include "core/log.h"
 #include "run/executor.h"
+#include "run/layers.h"
 
 typedef struct lt_session lt_session;
 
@@ -81,6 +82,8 @@ typedef struct lt_comm_figures { /* transfers of the last step */
   double sent, received;         /* bytes, of all ranks together */
   double seconds;                /* of the rank where transfers took longest: lt_executor_waits */
   double waited;                 /* of the rank that waited longest */
+  const lt_layer_comm *layer;    /* [n_layer] the same of exchanges, by layer; the session's, until it is asked again */
+  int32_t n_layer;
 } lt_comm_figures;
 lt_status lt_session_comm(lt_session *s, lt_comm_figures *out, lt_error *e); /* collective */
 

@@ -34,6 +34,7 @@ struct lt_session {
   lt_state_part *part;    /* [world][states] */
   bool *held;             /* [states]: some rank's schedule touches it */
   lt_tensor **idle;       /* [states]: written though no rank holds it, or NULL */
+  lt_layers layers;       /* their figures: of the last step, once asked for */
   lt_deal *deal;
   double *control;
   LT_VEC(lt_binding) feed;

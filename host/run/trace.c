@@ -39,7 +39,9 @@ static void print_item(const lt_executor *x, int32_t item, double origin, lt_tex
   lt_text_add(out, "\"args\":{\"item\":%d,\"unit\":%d,\"predicted_us\":%.3f", (int)item, (int)it->unit,
               1e6 * it->seconds);
   if (it->kind == LT_ITEM_COLLECTIVE)
-    lt_text_add(out, ",\"ready_us\":%.3f,\"waited_us\":%.3f", 1e6 * (span->ready - origin), 1e6 * span->waited);
+    lt_text_add(out, ",\"ready_us\":%.3f,\"waited_us\":%.3f,\"sent\":%lld,\"received\":%lld,\"copied\":%lld",
+                1e6 * (span->ready - origin), 1e6 * span->waited, (long long)span->sent, (long long)span->received,
+                (long long)span->copied);
   lt_text_add(out, "}}");
 }
 
