@@ -31,6 +31,10 @@ assert(names["adamw.f32"].share_of_triad > 0)
 assert(#rows >= 60, #rows .. " rows only")
 if arg[2] == "mpi" then
   assert(names["scale.dp2.w256.f32.t8192"].unit == "x" and names["scale.dp2.w256.f32.t8192.wait"].unit == "of alone")
+  for _, exchange in ipairs { "ring", "direct", "all_gather", "ulysses" } do
+    local name = "sp." .. exchange .. ".zigzag.t8192"
+    assert(names[name].unit == "x" and names[name .. ".wait"] and names[name .. ".attention"].value > 0)
+  end
 end
 EOF
 rows=$(grep -c . "$work/all.json")
