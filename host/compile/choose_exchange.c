@@ -79,7 +79,9 @@ static double time_of(const question *q, lt_exchange x) {
   case LT_EXCHANGE_TWO_LEVEL_ULYSSES: {
     question outer = *q;
     outer.ranks /= q->inner; /* rings of what an inner group holds, for a part of the heads each */
-    return hop_seconds(&outer, LT_EXCHANGE_DIRECT) + ulysses_seconds(q, q->inner, 0);
+    outer.near = more(floor(q->near / q->inner), 1);
+    outer.between /= less(q->near, q->inner); /* as many rings share a machine's link */
+    return hop_seconds(&outer, LT_EXCHANGE_DIRECT) + ulysses_seconds(q, q->inner, q->near < q->inner ? q->near : 0);
   }
   case LT_EXCHANGE_ALL_GATHER:
     return compute(q) + seconds(q, (q->ranks - 1) * q->share * (values(q, kv) + sums(q, kv)), crossing);

@@ -38,6 +38,11 @@ int main(void) {
   lt_exchange flat = choice(plan_of(8, 0, 2, 65536, 5e9, 1e7), 8, 8, 0);
   CHECK(flat != LT_EXCHANGE_TWO_LEVEL && flat != LT_EXCHANGE_TWO_LEVEL_ULYSSES);
 
+  /* Rings between inner groups cross machines too, side by side: over a slow link a share of heads is less to move, but
+  ** where keys have few heads those rings are. */
+  CHECK_INT(choice(plan_of(16, 4, 2, 65536, 5e9, 1e7), 16, 16, 0), LT_EXCHANGE_ULYSSES);
+  CHECK_INT(choice(plan_of(16, 4, 2, 65536, 5e9, 1e7), 32, 8, 0), LT_EXCHANGE_TWO_LEVEL_ULYSSES);
+
   /* Where everything waits for a slow link and heads are many, a share of heads is less to move than all keys; with one kv
   ** head, or fewer heads than ranks, it is not. */
   CHECK_INT(choice(plan_of(8, 0, 1, 4096, 1e6, 1e6), 32, 32, 0), LT_EXCHANGE_ULYSSES);
