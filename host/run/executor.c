@@ -218,9 +218,15 @@ void lt_executor_free(lt_executor *x) {
 
 /* ---- A step ---- */
 
+/* How far hops start ahead, of a control, which may be any number: 1 at least; 0: no limit. */
+static int32_t depth_of(double control) {
+  if (!(control >= 1)) return 1;
+  return control < LT_COMM_DEPTH ? (int32_t)(control + 0.5) : 0;
+}
+
 lt_status lt_executor_begin(lt_executor *x, const lt_step_input *in, lt_error *e) {
   x->in = *in;
-  if (x->depth != LT_NONE && !in->depth && in->control) x->in.depth = (int32_t)(in->control[x->depth] + 0.5);
+  if (x->depth != LT_NONE && !in->depth && in->control) x->in.depth = depth_of(in->control[x->depth]);
   x->running = false;
   if (!x->arena.base) return lt_fail(e, LT_USAGE, "an executor without memory was asked for a step");
   lt_status status = lt_fill_operands(x, e);

@@ -5,6 +5,8 @@
 
 #include "core/arena.h"
 
+#include <math.h>
+
 #define RANKS 2
 #define MOST  40
 #define COUNT 600 /* numbers of a sum: too many for what the order pass puts off */
@@ -308,6 +310,32 @@ static void test_depth(int32_t depth) {
   close_session(s, b.n, x);
 }
 
+/* A control is any number: what is less than a depth, or none, is the least, and what is more than any is no limit. */
+static void test_control(void) {
+  static const struct {
+    double control;
+    int32_t depth;
+  } said[] = {{1, 1}, {2.4, 2}, {0, 1}, {-3, 1}, {NAN, 1}, {-INFINITY, 1}, {1e300, 0}, {INFINITY, 0}};
+  bench b = {.n = 2, .lane = {LT_LANE_HOP, LT_LANE_HOP}, .chained = true};
+  lt_tensor *x[MOST + 1];
+  static const int64_t length[] = {8};
+  lt_session *s = open_session(compile(&b), b.n, x);
+  lt_step_table *t = net_step(length, 1, 3);
+  lt_error e = {0};
+  CHECK(net_ok(lt_session_step(s, t, &e), &e));
+  lt_executor *run = lt_session_executor(s, 0);
+  run->depth = 0; /* as in a graph whose first control it is */
+  for (size_t i = 0; i < sizeof said / sizeof *said; i++) {
+    lt_step_input in = run->in;
+    in.depth = 0;
+    in.control = &said[i].control;
+    CHECK(net_ok(lt_executor_begin(run, &in, &e), &e));
+    CHECK_INT(run->in.depth, said[i].depth);
+  }
+  lt_step_table_free(t);
+  close_session(s, b.n, x);
+}
+
 int main(void) {
   test_spread();
   for (int lane = LT_LANE_COMM; lane < LT_LANES; lane++) test_not_held_up((lt_lane)lane);
@@ -315,5 +343,6 @@ int main(void) {
   test_reuse();
   test_cycle();
   for (int32_t depth = 0; depth < 3; depth++) test_depth(depth);
+  test_control();
   return check_done();
 }
