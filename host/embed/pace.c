@@ -24,7 +24,7 @@ static int by_value(const void *a, const void *b) {
 }
 
 /* Seconds of an attention over one document: the median of a few, in which the first, with cold caches, does not count. */
-static lt_status time_work(double *seconds, lt_error *e) {
+static lt_status time_work(const lt_device *d, double *seconds, lt_error *e) {
   const int64_t wide = (int64_t)ROWS * HEADS * DIM;
   double took[ROUNDS], *lse = calloc((size_t)ROWS * HEADS, sizeof *lse);
   float *x = calloc((size_t)wide * 2, sizeof *x);
@@ -55,7 +55,7 @@ static lt_status time_work(double *seconds, lt_error *e) {
                                  .lse = lse};
     for (int i = 0; i < ROUNDS; i++) {
       const double begin = now();
-      lt_device_cpu()->kernels[LT_F32][LT_KERNEL_attention](&a, NULL);
+      d->kernels[LT_F32][LT_KERNEL_attention](&a, NULL);
       took[i] = now() - begin;
     }
     qsort(took + 1, ROUNDS - 1, sizeof *took, by_value);
@@ -99,10 +99,11 @@ static lt_status time_all(lt_run *r, double *seconds, lt_error *e) {
   }
   st = lt_world_any(r->world, false, &none, e); /* they begin together */
   if (st != LT_OK) return st;
+  const lt_device *device = NULL;
   if (r->pace)
     mine = r->pace(r->pace_context, lt_world_rank(r->world));
-  else
-    st = time_work(&mine, e);
+  else if ((st = lt_recipe_device(r->recipe, &device, e)) == LT_OK)
+    st = time_work(device, &mine, e);
   st = lt_world_meet(r->world, st, r->met, e);
   return st == LT_OK ? lt_world_gather(r->world, &mine, seconds, sizeof mine, e) : st;
 }
