@@ -23,7 +23,7 @@ static uint64_t hash_int(uint64_t h, int64_t x) { return lt_hash_bytes(h, &x, si
 static uint64_t hash_number(uint64_t h, double x) { return lt_hash_bytes(h, &x, sizeof x); }
 
 static uint64_t hash_mesh(uint64_t h, const lt_mesh_spec *m) {
-  const int64_t x[] = {m->pp, m->dp, m->sp, m->tp, m->ep, m->automatic, m->nodes, m->per_node};
+  const int64_t x[] = {m->pp, m->dp, m->sp, m->tp, m->ep, m->automatic, m->nodes, m->per_node, m->inner};
   h = lt_hash_bytes(h, x, sizeof x);
   for (int i = 0; i < 4; i++) h = lt_hash_text(h, m->order[i]);
   return h;

@@ -45,6 +45,8 @@ describe("The plan of a run", function()
     assert.equal("00", p["train 16"].keeps)
     local by_layer = run("kept", "--steps 0 --set checkpoint.layers=1 --set checkpoint.mode=layers")
     assert.equal("30", plan(by_layer)["train 32"].keeps)
+    local inner = run("inner", "--steps 0 --set layout.inner=1")
+    assert.not_equal(p["train 32"].asked, plan(inner)["train 32"].asked) -- a part of the mesh is a part of the question
   end)
 
   it("is that of the run again when it goes on, after a kill too", function()
