@@ -281,7 +281,8 @@ static lt_status plan_loop(const attempt *a, const lt_mesh *m, lt_program **out,
 static uint64_t hash_schedule(uint64_t h, const lt_schedule *s) {
   for (int64_t i = 0; i < s->item.n; i++) {
     const lt_item *it = &s->item.at[i];
-    int32_t head[] = {(int32_t)it->kind, (int32_t)it->lane, it->node, it->unit, it->n_in, it->n_out, it->n_wait};
+    int32_t head[] = {(int32_t)it->kind, (int32_t)it->lane, it->node,  it->unit, it->n_in,
+                      it->n_out,         it->n_wait,        it->chain, it->place};
     h = lt_hash_bytes(h, head, sizeof head);
     if (it->kind == LT_ITEM_COLLECTIVE) { /* the transfer and its match */
       const lt_group_plan *g = &s->group.at[it->group];

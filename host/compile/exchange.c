@@ -29,7 +29,7 @@ typedef struct exchanger {
   lt_value *map; /* [n_value] what stands for a value of before: itself, or a sum formed of hops */
   int64_t n_value;
   LT_VEC(remembered) seen;
-  LT_VEC(lt_value) index; /* by 2 exchange + 1, hop: see index_of */
+  LT_VEC(lt_value) index; /* by the graph's rows: where those that come back belong; LT_NONE */
 } exchanger;
 
 typedef struct hops { /* of one attention at hand */

@@ -80,7 +80,7 @@ static void local_rows(lt_graph *g, const lt_plan *p, const lt_coords *c, const 
   for (int a = 0; a < LT_AXES; a++)
     if (x->axes & LT_MASK(a)) member = member * p->mesh.size[a] + c->at[a];
   int64_t bound = parts * lt_plan_token_bound((void *)p, 0, 0, unit), all = lt_plan_token_bound((void *)p, 0, -1, unit);
-  o->whole[0] = v->dim[0].size;
+  o->whole[0] = lt_size_localize(&g->sizes, v->dim[0].size, -1, -1, unit, lt_plan_token_bound, (void *)p);
   o->dim[0] = lt_size_rows(&g->sizes, r->exchange, r->hop, r->back, lt_coords_dp(&p->mesh, c), member, unit,
                            bound < all ? bound : all);
 }
