@@ -26,6 +26,7 @@ local not_run = {
 -- Fenced blocks that are no commands and no recipes: how they begin → why they are not run.
 local not_code = {
   ["recipe.lua ──build──▶"] = "a drawing",
+  ["hop 1 of k, v ─┐"] = "a drawing",
   ["recipe.lua:5: model.head"] = "messages: compared below",
   ["/* embed.c"] = "embed/install compiles and runs it",
   ["// feed.cpp"] = "embed/install compiles and runs it",
