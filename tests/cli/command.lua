@@ -107,7 +107,8 @@ function command.metrics(run)
   local lines, records = {}, {}
   for line in command.read(run .. "/metrics.jsonl"):gmatch "[^\n]+" do
     records[#records + 1] = lt.json.decode(line)
-    lines[#lines + 1] = (line:gsub('"tokens_per_s":[^,}]*,?', ""):gsub(',"seconds":[^,}]*,"waited":[^,}]*', ""))
+    for _, name in ipairs { "seconds", "waited" } do line = line:gsub(',"' .. name .. '":[^,}]*', "") end
+    lines[#lines + 1] = (line:gsub('"tokens_per_s":[^,}]*,?', ""))
   end
   return lines, records
 end
