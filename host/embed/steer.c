@@ -12,11 +12,11 @@
 struct lt_steer {
   lt_recipe_policies *recipe;
   lt_steering *steering;
-  lt_tree *last;     /* statistics of the step before; NULL: there was none */
+  lt_tree *last;              /* statistics of the step before; NULL: there was none */
   double transferred, waited; /* of these the transfers took, and it waited for them */
-  double seconds;    /* it took; not saved: 0, and nobody is asked, in the first step of a run that goes on */
-  lt_metrics *speed; /* rank 0: speed controls, a line when they change */
-  lt_tree **logged;  /* [n_logged] lines of earlier runs, by step */
+  double seconds;             /* it took; not saved: 0, and nobody is asked, in the first step of a run that goes on */
+  lt_metrics *speed;          /* rank 0: speed controls, a line when they change */
+  lt_tree **logged;           /* [n_logged] lines of earlier runs, by step */
   int64_t n_logged;
   int64_t ran; /* the last step that earlier runs in the folder have recorded; -1 */
 };

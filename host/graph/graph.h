@@ -37,18 +37,18 @@ typedef struct lt_value_info {
   int32_t node, out;      /* producer and output index; node LT_NONE: version 0 of a state */
   int32_t state, version; /* or LT_NONE, 0 */
   lt_placement place;     /* set by the place pass */
-  int32_t rows;           /* 0: those its placement says; i: of its first dimension the rows `rows[i - 1]` of the graph */
+  int32_t rows; /* 0: those its placement says; i: of its first dimension the rows `rows[i - 1]` of the graph */
 } lt_value_info;
 
 typedef struct lt_hops { /* how ranks hand each other the keys and values of attention: the exchange pass */
-  lt_route route;            /* members are the ranks along `axes`, in the order of lt_mesh_group */
+  lt_route route;        /* members are the ranks along `axes`, in the order of lt_mesh_group */
   lt_axis_mask axes;
   int64_t window; /* what lies further back is seen by nobody; 0: none */
 } lt_hops;
 
 typedef struct lt_hop_rows { /* rows of other members' that a member has, by the step table */
-  int32_t exchange, hop; /* those that come at a hop */
-  bool back;             /* those of its own that come back from whom it sent them to at that hop */
+  int32_t exchange, hop;     /* those that come at a hop */
+  bool back;                 /* those of its own that come back from whom it sent them to at that hop */
 } lt_hop_rows;
 
 /* Forward and backward run once a unit; before them, once a step, what does not depend on the unit; after them the update. */

@@ -280,8 +280,8 @@ void lt_size_print(const lt_sizes *s, lt_size x, lt_text *out) {
   case LT_SIZE_CONST: lt_text_add(out, "%lld", (long long)n->value); return;
   case LT_SIZE_TOKENS: size_print_tokens(n, out); return;
   case LT_SIZE_ROWS:
-    lt_text_add(out, "rows(exchange %d, hop %d%s, dp %d, member %d, ", n->node, n->index / 2, n->index % 2 ? " back" : "",
-                n->dp, n->sp);
+    lt_text_add(out, "rows(exchange %d, hop %d%s, dp %d, member %d, ", n->node, n->index / 2,
+                n->index % 2 ? " back" : "", n->dp, n->sp);
     size_print_unit(n->unit, out);
     break;
   case LT_SIZE_LATE:

@@ -450,14 +450,23 @@ lt_status lt_lua_build(lt_script *s, lt_graph *g, lt_error *e) {
 }
 
 void lt_lua_open_graph(lua_State *L) {
-  static const luaL_Reg builder[] = {{"state", builder_state},       {"states", builder_states},
-                                     {"find", builder_find},         {"read", builder_read},
-                                     {"gradient", builder_gradient}, {"want", builder_want},
-                                     {"loss", builder_loss},         {"control", builder_control},
-                                     {"scope", builder_scope},       {"loss_sum", builder_loss_sum},
-                                     {"where", builder_where},       {"phase", builder_phase},
-                                     {"real", builder_real},         {"head_ranks", builder_head_ranks}, {"exchange", builder_exchange},
-                                     {"text", builder_text},         {NULL, NULL}};
+  static const luaL_Reg builder[] = {{"state", builder_state},
+                                     {"states", builder_states},
+                                     {"find", builder_find},
+                                     {"read", builder_read},
+                                     {"gradient", builder_gradient},
+                                     {"want", builder_want},
+                                     {"loss", builder_loss},
+                                     {"control", builder_control},
+                                     {"scope", builder_scope},
+                                     {"loss_sum", builder_loss_sum},
+                                     {"where", builder_where},
+                                     {"phase", builder_phase},
+                                     {"real", builder_real},
+                                     {"head_ranks", builder_head_ranks},
+                                     {"exchange", builder_exchange},
+                                     {"text", builder_text},
+                                     {NULL, NULL}};
   static const luaL_Reg value[] = {{"__index", value_index}, {"__tostring", value_text}, {NULL, NULL}};
   static const luaL_Reg state[] = {{"__index", state_index}, {NULL, NULL}};
   lt_lua_type(L, LT_LUA_BUILDER, builder, NULL);

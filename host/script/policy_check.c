@@ -19,7 +19,8 @@ static lt_tree *made_up(const lt_steering *s, lt_policy_kind kind, int i) {
   double loss = 3 + cos(i / 8.0);
   lt_tree *t = lt_tree_table();
   bool ok = t && put(t, "step", i) && lt_tree_set(t, "controls", lt_steering_values(s));
-  if (ok && kind == LT_POLICY_SPEED) ok = put(t, "seconds", 0.5 + 0.1 * (i % 3)) && put(t, "tokens_per_s", 1000) && put(t, "transferred", 0.2) &&
+  if (ok && kind == LT_POLICY_SPEED)
+    ok = put(t, "seconds", 0.5 + 0.1 * (i % 3)) && put(t, "tokens_per_s", 1000) && put(t, "transferred", 0.2) &&
          put(t, "waited", 0.02 * (i % 4));
   if (ok && kind == LT_POLICY_STEP)
     ok = put(t, "loss", loss) && put(t, "tokens", 1024) && put(t, "count", 1000) && put(t, "grad_norm", 1 / loss) &&
