@@ -45,7 +45,7 @@ typedef struct hops { /* of one attention at hand */
 
 static lt_value push_value(lt_graph *g, const lt_value_info *like, int32_t rows) {
   lt_value_info *v = lt_vec_push(&g->value);
-  if (!v) return lt_graph_fail(g, "out of memory for the hops of an exchange");
+  if (!v) return lt_graph_fail_memory(g, sizeof *v);
   *v = *like;
   v->node = v->state = LT_NONE;
   v->out = v->version = 0;
@@ -56,7 +56,7 @@ static lt_value push_value(lt_graph *g, const lt_value_info *like, int32_t rows)
 static void push_node(lt_graph *g, const lt_node *n) {
   lt_node *slot = g->failed ? NULL : lt_vec_push(&g->node);
   if (!slot) {
-    lt_graph_fail(g, "out of memory for the hops of an exchange");
+    lt_graph_fail_memory(g, sizeof *slot);
     return;
   }
   *slot = *n;
@@ -86,7 +86,7 @@ static int32_t rows_of(lt_graph *g, int32_t exchange, int32_t hop, bool back) {
       return (int32_t)i + 1;
   lt_hop_rows *r = lt_vec_push(&g->rows);
   if (!r) {
-    lt_graph_fail(g, "out of memory for the hops of an exchange");
+    lt_graph_fail_memory(g, sizeof *r);
     return 0;
   }
   *r = (lt_hop_rows){exchange, hop, back};
@@ -133,7 +133,7 @@ static int32_t exchange_of(exchanger *x, const lt_node *n, lt_axis_mask axes) {
   }
   lt_hops *slot = lt_vec_push(&g->hops);
   if (!slot) {
-    lt_graph_fail(g, "out of memory for the hops of an exchange");
+    lt_graph_fail_memory(g, sizeof *slot);
     return 0;
   }
   *slot = e;
@@ -201,7 +201,7 @@ static bool see_rows(exchanger *x, int32_t exchange, int32_t hop, const lt_node 
   }
   remembered *r = g->failed ? NULL : lt_vec_push(&x->seen);
   if (!r) {
-    lt_graph_fail(g, "out of memory for the hops of an exchange");
+    lt_graph_fail_memory(g, sizeof *r);
     return false;
   }
   *r = (remembered){.exchange = exchange, .hop = hop};
@@ -216,7 +216,7 @@ static lt_value index_of(exchanger *x, const hops *w, int32_t hop) {
   int32_t rows = rows_of(g, w->exchange, hop, true);
   while (x->index.n < rows) {
     lt_value *slot = lt_vec_push(&x->index);
-    if (!slot) return lt_graph_fail(g, "out of memory for the hops of an exchange");
+    if (!slot) return lt_graph_fail_memory(g, sizeof *slot);
     *slot = LT_NONE;
   }
   if (g->failed || x->index.at[rows - 1] != LT_NONE) return g->failed ? LT_NONE : x->index.at[rows - 1];

@@ -76,7 +76,7 @@ lt_value lt_graph_fail(lt_graph *g, const char *what, ...) {
   return LT_NONE;
 }
 
-static lt_value graph_fail_memory(lt_graph *g, size_t bytes) {
+lt_value lt_graph_fail_memory(lt_graph *g, size_t bytes) {
   if (g->failed) return LT_NONE;
   g->failed = true;
   lt_fail_memory(&g->error, bytes, "the graph");
@@ -85,13 +85,13 @@ static lt_value graph_fail_memory(lt_graph *g, size_t bytes) {
 
 void *lt_graph_alloc(lt_graph *g, size_t bytes) {
   const size_t align = sizeof(max_align_t);
-  if (bytes > SIZE_MAX / 2) return graph_fail_memory(g, bytes), NULL;
+  if (bytes > SIZE_MAX / 2) return lt_graph_fail_memory(g, bytes), NULL;
   bytes = bytes ? (bytes + align - 1) / align * align : align;
   struct lt_graph_block *b = g->blocks;
   if (!b || b->cap - b->used < bytes) {
     size_t cap = bytes > BLOCK_BYTES ? bytes : BLOCK_BYTES;
     b = malloc(sizeof *b + cap);
-    if (!b) return graph_fail_memory(g, cap), NULL;
+    if (!b) return lt_graph_fail_memory(g, cap), NULL;
     b->next = g->blocks;
     b->used = 0;
     b->cap = cap;
@@ -118,7 +118,7 @@ const char *lt_graph_intern(lt_graph *g, const char *s) {
   size_t n = strlen(s) + 1;
   char *copy = lt_graph_alloc(g, n);
   if (!copy || !lt_vec_push(&g->strings)) {
-    graph_fail_memory(g, n);
+    lt_graph_fail_memory(g, n);
     return "";
   }
   memcpy(copy, s, n);
@@ -149,7 +149,7 @@ bool lt_dim_equal(const lt_dim *a, const lt_dim *b) { return a->size == b->size 
 static lt_value graph_state_value(lt_graph *g, int32_t index) {
   const lt_state *s = &g->state.at[index];
   lt_value_info *v = lt_vec_push(&g->value);
-  if (!v) return graph_fail_memory(g, sizeof *v);
+  if (!v) return lt_graph_fail_memory(g, sizeof *v);
   v->dtype = s->dtype;
   v->rank = s->rank;
   memcpy(v->dim, s->dim, sizeof v->dim);
@@ -183,7 +183,7 @@ int32_t lt_graph_state(lt_graph *g, const char *name, lt_dtype t, int rank, cons
   if (!graph_fits(g, rank, dim)) return lt_graph_fail(g, "\"%s\" has more elements than can be addressed", name);
   const char *interned = lt_graph_intern(g, name);
   lt_state *s = lt_vec_push(&g->state);
-  if (!s) return graph_fail_memory(g, sizeof *s);
+  if (!s) return lt_graph_fail_memory(g, sizeof *s);
   int32_t index = (int32_t)(g->state.n - 1);
   s->name = interned;
   s->dtype = t;
@@ -213,7 +213,7 @@ lt_value lt_graph_gradient(lt_graph *g, int32_t param) {
   if (p.grad == LT_NONE) {
     lt_text name = {0};
     lt_text_add(&name, "grad/%s", p.name);
-    int32_t grad = name.failed ? (int32_t)graph_fail_memory(g, strlen(p.name))
+    int32_t grad = name.failed ? (int32_t)lt_graph_fail_memory(g, strlen(p.name))
                                : lt_graph_state(g, name.s, p.dtype, p.rank, p.dim, LT_ROLE_GRAD);
     lt_text_free(&name);
     if (grad == LT_NONE) return LT_NONE;
@@ -228,7 +228,7 @@ void lt_graph_want(lt_graph *g, lt_value of, const char *name) {
   if (g->failed || of == LT_NONE) return;
   lt_want *w = lt_vec_push(&g->want);
   if (!w) {
-    graph_fail_memory(g, sizeof *w);
+    lt_graph_fail_memory(g, sizeof *w);
     return;
   }
   w->of = of;
@@ -248,7 +248,7 @@ int32_t lt_graph_control(lt_graph *g, const char *name, double value) {
     if (strcmp(g->control.at[i].name, name) == 0) return (int32_t)i;
   const char *interned = lt_graph_intern(g, name);
   lt_control *c = lt_vec_push(&g->control);
-  if (!c) return graph_fail_memory(g, sizeof *c);
+  if (!c) return lt_graph_fail_memory(g, sizeof *c);
   *c = (lt_control){interned, value};
   return (int32_t)(g->control.n - 1);
 }
@@ -346,17 +346,17 @@ lt_value lt_emit(lt_graph *g, const struct lt_op *op, int n_in, const lt_value *
       lt_graph_fail(g, "%s: output %d has more elements than can be addressed", op->name, o + 1);
     state[o] = graph_alias(g, &n, o);
   }
-  if (g->sizes.failed) graph_fail_memory(g, sizeof(lt_size_node));
+  if (g->sizes.failed) lt_graph_fail_memory(g, sizeof(lt_size_node));
   if (g->failed) return LT_NONE;
 
   int32_t index = (int32_t)g->node.n;
   if (n.n_out) n.out = (lt_value)g->value.n;
   lt_node *node = lt_vec_push(&g->node);
-  if (!node) return graph_fail_memory(g, sizeof *node);
+  if (!node) return lt_graph_fail_memory(g, sizeof *node);
   *node = n;
   for (int o = 0; o < n.n_out; o++) {
     lt_value_info *v = lt_vec_push(&g->value);
-    if (!v) return graph_fail_memory(g, sizeof *v);
+    if (!v) return lt_graph_fail_memory(g, sizeof *v);
     *v = out[o];
     v->node = index;
     v->out = o;

@@ -156,6 +156,7 @@ void lt_graph_free(lt_graph *g);
 /* Report a failure at the current scope and line (LT_RECIPE); returns LT_NONE. Key, expected, got: lt_error_* on
 ** &g->error right after, if `failed` was not set before. */
 lt_value lt_graph_fail(lt_graph *g, const char *what, ...) LT_PRINTF(2, 3);
+lt_value lt_graph_fail_memory(lt_graph *g, size_t bytes); /* the same: they are not to be had */
 
 const char *lt_graph_intern(lt_graph *g, const char *s);
 void *lt_graph_alloc(lt_graph *g, size_t bytes); /* zeroed, lives as long as the graph; NULL (and failed): no memory */

@@ -19,7 +19,7 @@ static const lt_attr_def out_attrs[] = {
 static const char *carry_gradient_name(lt_graph *g, int32_t node) {
   lt_text name = {0};
   lt_text_add(&name, "grad/%s", lt_attr_text(&g->node.at[node], NAME));
-  if (name.failed) lt_graph_fail(g, "out of memory for the name of a carried gradient");
+  if (name.failed) lt_graph_fail_memory(g, name.n);
   const char *interned = lt_graph_intern(g, name.failed ? "" : name.s);
   lt_text_free(&name);
   return interned;
