@@ -40,8 +40,8 @@ typedef struct lt_mpi_message {
   uint64_t address;
   int64_t bytes;
   int64_t op; /* whose: the index of the posting rank's operation */
-  double
-      at; /* of a post, when it was made; from another machine, when it came. Of thanks: of the thanking operation's */
+  /* Of a post, when it was made; from another machine, when it came. Of thanks: when their operation was started. */
+  double at;
   _Alignas(8) unsigned char inside[LT_MPI_INSIDE];
 } lt_mpi_message;
 

@@ -1,6 +1,7 @@
 /* convert.c: what it costs to bring a value to another placement, and the collectives (or local copies) that do it.
 ** Tokens are cut by dp, inside of that by sp, inside of that in rows on tp; heads by tp, inside of that by sp: of two axes
-** that cut one dimension the outer is cut first and joined last; a flat range is cut from what all others leave. Made once, shared by all who need it. */
+** that cut one dimension the outer is cut first and joined last; a flat range is cut from what all others leave.
+** Made once, shared by all who need it. */
 #include "compile/place.h"
 
 #include "compile/reasons.h"

@@ -72,9 +72,9 @@ typedef struct lt_item {
                            whom it sends to will have, and this rank); LT_NONE */
   lt_size sent, received; /* COLLECTIVE: bytes to and from other ranks, exactly; LT_NONE before the transfers pass */
   int32_t wait, n_wait;   /* items that must have ended, beside those its lane says: wait[wait … + n_wait) */
-  int32_t chain,
-      place; /* of a chain of hops (LT_NONE: of none): a transfer that brings what place >= 1 is computed from,
-                             or the compute item of a place; place 0 needs no transfer */
+  /* Of a chain of hops (LT_NONE: of none): a transfer that brings what place >= 1 is computed from, or the compute item
+  ** of a place; place 0 needs no transfer. */
+  int32_t chain, place;
   double flops, bytes; /* predicted, at the bound */
   double seconds;      /* predicted */
 } lt_item;

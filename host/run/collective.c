@@ -127,9 +127,8 @@ lt_status lt_start_collective(lt_executor *x, lt_flight *f, lt_error *e) {
                    .count = lt_operand_count(in),
                    .counts = f->parts[0]};
   int32_t n = t.group->n;
-  const bool hop = lt_item_node(x, item)->op == &lt_op_hop;
   x->span[item].copied = 0;
-  if (hop) {
+  if (t.kind == LT_SHIFT) {
     lt_start_hop(x, f, &t);
   } else if (it->n_in > 1) { /* a bucket: one run of bytes, the gaps between its buffers included */
     const lt_operand *last = in + it->n_in - 1;
@@ -142,7 +141,7 @@ lt_status lt_start_collective(lt_executor *x, lt_flight *f, lt_error *e) {
     repack(x, item, in, dim, work_of(x, it), f->parts[0], true);
   }
   if (t.kind == LT_ALL_GATHER && before(out, dim) > 1) t.recv = work_of(x, it);
-  if (t.kind == LT_ALL_TO_ALL && !hop) {
+  if (t.kind == LT_ALL_TO_ALL) {
     count_all_to_all(x, f, in, out);
     repack(x, item, in, dim, work_of(x, it), f->parts[0], true);
     t.send = work_of(x, it);
