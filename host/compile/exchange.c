@@ -28,6 +28,8 @@ typedef struct exchanger {
   int32_t depth, chains;
   lt_value *map; /* [n_value] what stands for a value of before: itself, or a sum formed of hops */
   int64_t n_value;
+  bool holds;           /* the sums at hand are the last of their attention */
+  LT_VEC(lt_node) held; /* what follows from those: stands behind what does not */
   LT_VEC(remembered) seen;
   LT_VEC(lt_value) index; /* by the graph's rows: where those that come back belong; LT_NONE */
 } exchanger;
@@ -316,6 +318,56 @@ static void give_back(exchanger *x, hops *w, int32_t hop) {
     if (w->back[t][hop] != LT_NONE) w->back[t][hop] = emit_hop(x, w, hop, true, w->back[t][hop], LT_NONE);
 }
 
+static void hold(exchanger *x, const lt_node *n) {
+  lt_node *slot = x->g->failed ? NULL : lt_vec_push(&x->held);
+  if (slot)
+    *slot = *n;
+  else
+    lt_graph_fail(x->g, "out of memory for the hops of an exchange");
+}
+
+/* The node emitted last waits for a transfer that has only just begun: it is taken out, and stands behind what of its scope
+** does not follow from it. */
+static void hold_last(exchanger *x) {
+  if (!x->g->failed) hold(x, &x->g->node.at[--x->g->node.n]);
+}
+
+static void release(exchanger *x) {
+  for (int64_t i = 0; i < x->held.n; i++) push_node(x->g, &x->held.at[i]);
+  x->held.n = 0;
+}
+
+static bool is_among(const lt_value *v, int n, lt_value of) {
+  for (int k = 0; k < n; k++)
+    if (v[k] == of) return true;
+  return false;
+}
+
+/* Does a node read what a held one makes? */
+static bool follows(const exchanger *x, const lt_node *n) {
+  for (int64_t i = 0; i < x->held.n; i++)
+    for (int k = 0; k < n->n_in; k++)
+      if (n->in[k] >= x->held.at[i].out && n->in[k] < x->held.at[i].out + x->held.at[i].n_out) return true;
+  return false;
+}
+
+/* Does it write over what a held one reads, or is it elsewhere altogether? */
+static bool disturbs(const exchanger *x, const lt_node *n) {
+  const lt_graph *g = x->g;
+  for (int64_t i = 0; i < x->held.n; i++) {
+    const lt_node *h = &x->held.at[i];
+    if (n->phase != h->phase || strcmp(n->scope, h->scope)) return true;
+    for (int o = 0; n->op->alias && o < n->n_out; o++) {
+      lt_value over = n->op->alias[o] < 0 || n->op->alias[o] >= n->n_in ? LT_NONE : n->in[n->op->alias[o]];
+      if (over == LT_NONE) continue;
+      if (is_among(h->in, h->n_in, over)) return true;
+      for (int k = 0; k < h->n_in && g->value.at[over].state != LT_NONE; k++)
+        if (h->in[k] != LT_NONE && g->value.at[h->in[k]].state == g->value.at[over].state) return true;
+    }
+  }
+  return false;
+}
+
 /* What has come back at a hop is added to what it belongs to; the last one of an inner group sends that on. */
 static void take_back(exchanger *x, hops *w, int32_t hop) {
   lt_graph *g = x->g;
@@ -330,6 +382,7 @@ static void take_back(exchanger *x, hops *w, int32_t hop) {
     n.narrow = false;
     w->back[t][home] = push_value(g, &like, like.rows);
     if (!g->failed) emit(g, &lt_op_add_rows, &n, 3, in, NULL, w->back[t][home], 1);
+    if (x->holds) hold_last(x);
   }
   bool more = hop < w->last && lt_hop_home(&w->route, hop + 1) == home;
   if (!home || more) return;
@@ -373,8 +426,11 @@ static void backward(exchanger *x, hops *w) {
     if (h && !hands_on(w, h)) give_back(x, w, h);
     settle(x, w, h);
   }
+  x->holds = !lt_hop_home(&w->route, w->last); /* with two levels a sum goes on from there first */
   settle(x, w, w->last + 1);
+  x->holds = true;
   if (w->late) take_back(x, w, w->late);
+  x->holds = false;
   x->map[o->out] = dq;
   for (int t = 0, k = 1; t < TENSORS; t++)
     if (w->back[t][0] != LT_NONE) x->map[o->out + k++] = w->back[t][0];
@@ -416,11 +472,15 @@ static void rewrite(exchanger *x, const lt_node *old, int64_t n_old) {
     lt_graph_set_scope(g, n.scope);
     lt_graph_set_where(g, n.where);
     lt_axis_mask axes = is_attention(&n) ? hop_axes(x, &n) : 0;
+    if (x->held.n && (axes || disturbs(x, &n))) release(x);
     if (axes)
       expand(x, &n, axes);
+    else if (follows(x, &n))
+      hold(x, &n);
     else
       push_node(g, &n);
   }
+  release(x);
 }
 
 lt_status lt_pass_exchange(lt_graph *g, const lt_mesh *m, int32_t max_depth, int32_t depth, lt_error *e) {
@@ -439,6 +499,7 @@ lt_status lt_pass_exchange(lt_graph *g, const lt_mesh *m, int32_t max_depth, int
   rewrite(&x, old, n_old);
   free(old);
   free(x.map);
+  lt_vec_free(&x.held);
   lt_vec_free(&x.seen);
   lt_vec_free(&x.index);
   if (!g->failed) return LT_OK;
