@@ -1,6 +1,7 @@
 -- long_8k.lua: a lesson: the first step to longer texts. The same run reads 2048 tokens at a time, and later 8192.
 -- Memory a rank, as --check plans it: on one rank 78 MiB at 2048 tokens and 276 MiB at 8192; on two that share each
 -- sequence 49 and 152 MiB. Four times the sequence is four times what its tokens keep; weights and moments stay.
+-- Measured on two cores (Zen 4), one rank of two threads or two ranks of one: 13 k tokens/s at 2048, 4.9 k at 8192.
 local at = lt.arg("at", 300, "step from which sequences are long")
 local long = lt.arg("long", 8192, "tokens of a long sequence")
 
