@@ -4,7 +4,7 @@
 #include "graph/ops/attention_rows.h"
 #include "graph/ops/shared.h"
 
-enum { Q = LT_ATTENTION_Q, K, V, SIDES, SPANS = SIDES + LT_ATTENTION_SPANS, KEY_BIAS, OUT, LSE, DOUT };
+enum { Q = LT_ATTENTION_Q, K, V, SIDES, SPANS = SIDES + LT_ATTENTION_SPANS, KEY_BIAS, OUT, LSE, DOUT, DQ };
 
 static bool has_bias(const lt_node *n) { return KEY_BIAS < n->n_in && n->in[KEY_BIAS] != LT_NONE; }
 
@@ -43,7 +43,7 @@ static void grad(lt_graph *g, int32_t node, const lt_value *dout, lt_value *din)
 }
 
 /* Scores and the weighted sum: two products of head_dim for every pair. */
-static void cost(const lt_call *c, lt_cost *k) {
+void lt_attention_cost(const lt_call *c, lt_cost *k) {
   k->flops = 4 * (double)lt_attr_int(c->node, LT_ATTENTION_HEAD_DIM) * lt_attention_pairs(c);
   k->bytes = lt_cost_bytes(c);
 }
@@ -76,7 +76,7 @@ const lt_op lt_op_attention = {
     .shape = shape,
     .rule = rule,
     .grad = grad,
-    .cost = cost,
+    .cost = lt_attention_cost,
     .kernel = LT_KERNEL_attention,
     .args_bytes = sizeof(lt_attention_args),
     .fill = fill,
@@ -111,16 +111,16 @@ static void backward_rule(const lt_graph *g, const lt_node *n, lt_axis axis, lt_
 }
 
 /* Scores again, dP, dV, dQ, dK: five products. */
-static void backward_cost(const lt_call *c, lt_cost *k) {
+void lt_attention_backward_cost(const lt_call *c, lt_cost *k) {
   k->flops = 10 * (double)lt_attr_int(c->node, LT_ATTENTION_HEAD_DIM) * lt_attention_pairs(c);
   k->bytes = lt_cost_bytes(c);
 }
 
-static int64_t backward_work(const lt_call *c) {
+int64_t lt_attention_backward_work(const lt_call *c) {
   return lt_operand_count(&c->in[LSE]) * (int64_t)lt_dtype_bytes(c->real);
 }
 
-static void backward_fill(const lt_call *c, void *args) {
+void lt_attention_backward_fill(const lt_call *c, void *args) {
   *(lt_attention_backward_args *)args = (lt_attention_backward_args){
       .r = lt_attention_rows_of(c, SIDES),
       .q = c->in[Q].data,
@@ -134,7 +134,7 @@ static void backward_fill(const lt_call *c, void *args) {
       .dk = c->out[1].data,
       .dv = c->out[2].data,
       .dkey_bias = c->n_out > 3 ? c->out[3].data : NULL,
-      .first = 1,
+      .first = c->n_in <= DQ || c->in[DQ].rank < 0,
       .first_k = 1,
       .work = c->work,
   };
@@ -153,9 +153,9 @@ const lt_op lt_op_attention_backward = {
     .narrow = "nnnwwwwwwnwn>w",
     .shape = backward_shape,
     .rule = backward_rule,
-    .cost = backward_cost,
-    .work = backward_work,
+    .cost = lt_attention_backward_cost,
+    .work = lt_attention_backward_work,
     .kernel = LT_KERNEL_attention_backward,
     .args_bytes = sizeof(lt_attention_backward_args),
-    .fill = backward_fill,
+    .fill = lt_attention_backward_fill,
 };

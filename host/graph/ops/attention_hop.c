@@ -30,11 +30,6 @@ static int last_shape(lt_graph *g, const lt_node *n, lt_value_info *out) {
   return 2;
 }
 
-static void cost(const lt_call *c, lt_cost *k) {
-  k->flops = 4 * (double)lt_attr_int(c->node, LT_ATTENTION_HEAD_DIM) * lt_attention_pairs(c);
-  k->bytes = lt_cost_bytes(c);
-}
-
 static lt_attention_args args_of(const lt_call *c) {
   return (lt_attention_args){
       .r = lt_attention_rows_of(c, SIDES),
@@ -80,7 +75,7 @@ const lt_op lt_op_attention_hop = {
     .narrow = "nnnw>w",
     .alias = carries,
     .shape = hop_shape,
-    .cost = cost,
+    .cost = lt_attention_cost,
     .kernel = LT_KERNEL_attention,
     .args_bytes = sizeof(lt_attention_args),
     .fill = hop_fill,
@@ -98,7 +93,7 @@ const lt_op lt_op_attention_last = {
     .doc = "out, lse = attention with what the hops before have carried on",
     .narrow = "nnnw>nw",
     .shape = last_shape,
-    .cost = cost,
+    .cost = lt_attention_cost,
     .kernel = LT_KERNEL_attention,
     .args_bytes = sizeof(lt_attention_args),
     .fill = last_fill,
@@ -116,35 +111,6 @@ static int backward_shape(lt_graph *g, const lt_node *n, lt_value_info *out) {
   return SIDES + 1;
 }
 
-static void backward_cost(const lt_call *c, lt_cost *k) {
-  k->flops = 10 * (double)lt_attr_int(c->node, LT_ATTENTION_HEAD_DIM) * lt_attention_pairs(c);
-  k->bytes = lt_cost_bytes(c);
-}
-
-static int64_t backward_work(const lt_call *c) {
-  return lt_operand_count(&c->in[LSE]) * (int64_t)lt_dtype_bytes(c->real);
-}
-
-static void backward_fill(const lt_call *c, void *args) {
-  *(lt_attention_backward_args *)args = (lt_attention_backward_args){
-      .r = lt_attention_rows_of(c, SIDES),
-      .q = c->in[Q].data,
-      .k = c->in[K].data,
-      .v = c->in[V].data,
-      .key_bias = lt_operand_data(c, KEY_BIAS),
-      .out = c->in[OUT].data,
-      .lse = c->in[LSE].data,
-      .dout = c->in[DOUT].data,
-      .dq = c->out[Q].data,
-      .dk = c->out[K].data,
-      .dv = c->out[V].data,
-      .dkey_bias = c->n_out > SIDES ? c->out[SIDES].data : NULL,
-      .first = c->n_in <= DQ || c->in[DQ].rank < 0,
-      .first_k = 1,
-      .work = c->work,
-  };
-}
-
 static const int8_t backward_alias[] = {DQ, -1, -1, -1};
 
 const lt_op lt_op_attention_hop_backward = {
@@ -160,9 +126,9 @@ const lt_op lt_op_attention_hop_backward = {
     .narrow = "nnnwwwwwwnwnw>w",
     .alias = backward_alias,
     .shape = backward_shape,
-    .cost = backward_cost,
-    .work = backward_work,
+    .cost = lt_attention_backward_cost,
+    .work = lt_attention_backward_work,
     .kernel = LT_KERNEL_attention_backward,
     .args_bytes = sizeof(lt_attention_backward_args),
-    .fill = backward_fill,
+    .fill = lt_attention_backward_fill,
 };

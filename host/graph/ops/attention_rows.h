@@ -77,4 +77,10 @@ lt_attention_labels lt_attention_label(const lt_graph *g, const lt_node *n, int 
 lt_attention_rows lt_attention_rows_of(const lt_call *c, int at);
 double lt_attention_pairs(const lt_call *c);
 
+/* Costs and arguments of attention whole and by hops; backward, what dq is added to may follow dout. */
+void lt_attention_cost(const lt_call *c, lt_cost *k);
+void lt_attention_backward_cost(const lt_call *c, lt_cost *k);
+int64_t lt_attention_backward_work(const lt_call *c);
+void lt_attention_backward_fill(const lt_call *c, void *args);
+
 #endif
