@@ -4,6 +4,7 @@
 #include "embed/plan_record.h"
 
 #include "core/hash.h"
+#include "data/deal_policy.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -37,8 +38,13 @@ static uint64_t hash_words(uint64_t h, const char *const *word, int32_t n) {
 uint64_t lt_plan_asked(const lt_plan_options *o, int64_t block, int64_t budget) {
   const lt_data_bounds *d = &o->data;
   uint64_t h = hash_mesh(LT_HASH_START, &o->mesh);
-  const int64_t x[] = {o->world,     o->units,  budget,       o->checkpoint, o->layers, o->shard,   d->tokens,
-                       d->sequences, d->length, d->max_share, o->max_depth,  block,     o->backward};
+  const int64_t x[] = {o->world,     o->units,
+                       budget,       o->checkpoint,
+                       o->layers,    o->shard,
+                       d->tokens,    d->sequences,
+                       d->length,    d->max_share,
+                       o->max_depth, block,
+                       o->backward,  d->partition ? (int64_t)d->partition->kind : -1};
   h = lt_hash_bytes(h, x, sizeof x);
   h = hash_words(h, o->keep, o->n_keep);
   h = hash_words(h, o->drop, o->n_drop);

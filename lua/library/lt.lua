@@ -29,7 +29,7 @@ function lt.policy.step(fields) end
 ---@return lt.policy.plateau
 function lt.policy.plateau(fields) end
 
----Lets hops of an exchange start further ahead while steps wait for transfers, and less far when they do not.
+---Lets hops of an exchange start further ahead while steps wait for transfers, and less far when they do not, up to layout.max_depth: with that at 1 it has nothing to move.
 ---@class lt.policy.hide
 ---@field share? number Share of a step's time that may be spent waiting for transfers. Default: 0.01.
 ---@field calm? integer Steps in a row with less than a quarter of that, before a hop fewer is tried. Default: 20.

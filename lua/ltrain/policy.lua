@@ -40,7 +40,8 @@ local function plateau(spec)
 end
 
 policy.hide = construct { "lt.policy.hide",
-  doc = "Lets hops of an exchange start further ahead while steps wait for transfers, and less far when they do not.",
+  doc = "Lets hops of an exchange start further ahead while steps wait for transfers, and less far when they do " ..
+    "not, up to layout.max_depth: with that at 1 it has nothing to move.",
   fields = {
     { "share", type = "number", min = 0, max = 1, default = 0.01,
       doc = "Share of a step's time that may be spent waiting for transfers." },
