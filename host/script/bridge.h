@@ -111,7 +111,7 @@ void lt_lua_open_policy(lua_State *L);
 /* The script failed with e: so do all its ranks. Is this the one to report it? Then e names it. */
 bool lt_lua_abort_world(lt_script *s, lt_error *e);
 
-/* ---- options.c: reading a table of named options, each exactly once ---- */
+/* ---- options.c: reading a table of named options, each exactly once; setting one ---- */
 
 int64_t lt_lua_opt_int(lua_State *L, int table, const char *key, int64_t otherwise);
 double lt_lua_opt_number(lua_State *L, int table, const char *key, double otherwise);
@@ -121,6 +121,8 @@ const char *lt_lua_opt_text(lua_State *L, int table, const char *key, const char
 void lt_lua_check_keys(lua_State *L, int table, const char *const *keys, const char *of_what);
 /* An integer argument or element, exact. */
 int64_t lt_lua_int(lua_State *L, int index, const char *what);
+/* The other way: t[key] = x for the table t on top of the stack. */
+void lt_lua_set_number(lua_State *L, const char *key, double x);
 
 /* ---- tensor.c ---- */
 

@@ -28,6 +28,11 @@ int64_t lt_lua_int(lua_State *L, int index, const char *what) {
   return (int64_t)x;
 }
 
+void lt_lua_set_number(lua_State *L, const char *key, double x) {
+  lua_pushnumber(L, x);
+  lua_setfield(L, -2, key);
+}
+
 int64_t lt_lua_opt_int(lua_State *L, int table, const char *key, int64_t otherwise) {
   if (!get(L, table, key)) return otherwise;
   int64_t x = lt_lua_int(L, -1, key);

@@ -18,21 +18,16 @@ typedef struct question {
   int32_t *owner;
 } question;
 
-static void set_number(lua_State *L, const char *name, int64_t x) {
-  lua_pushnumber(L, (double)x);
-  lua_setfield(L, -2, name);
-}
-
 /* { step =, index =, tokens =, block =, blocks =, ranks =, most =, documents = { length, … } } */
 static void push_sequence(lua_State *L, const lt_deal_sequence *s) {
   lua_createtable(L, 0, 8);
-  set_number(L, "step", s->step);
-  set_number(L, "index", s->index);
-  set_number(L, "tokens", s->tokens);
-  set_number(L, "block", s->block);
-  set_number(L, "blocks", s->blocks);
-  set_number(L, "ranks", s->ranks);
-  set_number(L, "most", s->most);
+  lt_lua_set_number(L, "step", (double)s->step);
+  lt_lua_set_number(L, "index", (double)s->index);
+  lt_lua_set_number(L, "tokens", (double)s->tokens);
+  lt_lua_set_number(L, "block", (double)s->block);
+  lt_lua_set_number(L, "blocks", (double)s->blocks);
+  lt_lua_set_number(L, "ranks", (double)s->ranks);
+  lt_lua_set_number(L, "most", (double)s->most);
   lua_createtable(L, (int)s->documents, 0);
   for (int64_t d = 0; d < s->documents; d++) {
     lua_pushnumber(L, (double)(s->document[d + 1] - s->document[d]));

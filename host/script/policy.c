@@ -193,25 +193,20 @@ typedef struct choose_call {
   int64_t micro_batch, layers;
 } choose_call;
 
-static void set_fact(lua_State *L, const char *name, int64_t x) {
-  lua_pushnumber(L, (double)x);
-  lua_setfield(L, -2, name);
-}
-
 /* loader.plan(facts) → micro_batch, layers */
 static int choose(lua_State *L) {
   choose_call *c = lua_touserdata(L, 1);
   const lt_recipe_facts *f = c->facts;
   lt_recipe_push(L, "plan");
   lua_newtable(L);
-  set_fact(L, "ranks", f->ranks);
-  set_fact(L, "dp", f->dp);
-  set_fact(L, "sp", f->sp);
-  set_fact(L, "tp", f->tp);
-  set_fact(L, "tokens", f->tokens);
-  set_fact(L, "length", f->length);
-  set_fact(L, "sequences", f->sequences);
-  set_fact(L, "budget", f->budget);
+  lt_lua_set_number(L, "ranks", (double)f->ranks);
+  lt_lua_set_number(L, "dp", (double)f->dp);
+  lt_lua_set_number(L, "sp", (double)f->sp);
+  lt_lua_set_number(L, "tp", (double)f->tp);
+  lt_lua_set_number(L, "tokens", (double)f->tokens);
+  lt_lua_set_number(L, "length", (double)f->length);
+  lt_lua_set_number(L, "sequences", (double)f->sequences);
+  lt_lua_set_number(L, "budget", (double)f->budget);
   lua_call(L, 1, 2);
   c->micro_batch = lua_isnumber(L, -2) ? (int64_t)lua_tonumber(L, -2) : -1;
   c->layers = lua_isnumber(L, -1) ? (int64_t)lua_tonumber(L, -1) : -1;

@@ -296,19 +296,14 @@ static int program_states(lua_State *L) {
   return 1;
 }
 
-static void set_number(lua_State *L, const char *key, double x) {
-  lua_pushnumber(L, x);
-  lua_setfield(L, -2, key);
-}
-
 /* p:memory() → { peak, units, layers_recomputed, seconds, keeps = { by layer }, ranks = { { arena, states, live, items } } }, bytes */
 static int program_memory(lua_State *L) {
   const lt_program *c = lt_session_program(check_program(L)->session);
   lua_newtable(L);
-  set_number(L, "peak", (double)c->plan.peak);
-  set_number(L, "units", c->plan.units);
-  set_number(L, "layers_recomputed", c->plan.layers_recomputed);
-  set_number(L, "seconds", c->plan.seconds);
+  lt_lua_set_number(L, "peak", (double)c->plan.peak);
+  lt_lua_set_number(L, "units", c->plan.units);
+  lt_lua_set_number(L, "layers_recomputed", c->plan.layers_recomputed);
+  lt_lua_set_number(L, "seconds", c->plan.seconds);
   lua_newtable(L);
   for (int32_t i = 0; i < lt_checkpoint_layers(c->graph); i++) {
     lua_pushstring(L, lt_keep_name(c->option[i]));
@@ -320,10 +315,10 @@ static int program_memory(lua_State *L) {
     const lt_schedule *s = c->schedule[r];
     if (!s) continue;
     lua_newtable(L);
-    set_number(L, "arena", (double)s->arena_bytes);
-    set_number(L, "states", (double)s->state_bytes);
-    set_number(L, "live", (double)s->live_bytes);
-    set_number(L, "items", (double)s->item.n);
+    lt_lua_set_number(L, "arena", (double)s->arena_bytes);
+    lt_lua_set_number(L, "states", (double)s->state_bytes);
+    lt_lua_set_number(L, "live", (double)s->live_bytes);
+    lt_lua_set_number(L, "items", (double)s->item.n);
     lua_rawseti(L, -2, r + 1);
   }
   lua_setfield(L, -2, "ranks");
@@ -338,9 +333,9 @@ static int program_traffic(lua_State *L) {
     const lt_comm_stats *s = lt_session_traffic(p->session, r);
     if (!s) continue;
     lua_newtable(L);
-    set_number(L, "transfers", (double)s->transfers);
-    set_number(L, "sent", (double)s->bytes_sent);
-    set_number(L, "received", (double)s->bytes_received);
+    lt_lua_set_number(L, "transfers", (double)s->transfers);
+    lt_lua_set_number(L, "sent", (double)s->bytes_sent);
+    lt_lua_set_number(L, "received", (double)s->bytes_received);
     lua_rawseti(L, -2, r + 1);
   }
   return 1;

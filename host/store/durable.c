@@ -40,6 +40,20 @@ lt_status lt_durable_write_at(int fd, const char *path, const void *p, size_t n,
   return LT_OK;
 }
 
+lt_status lt_durable_append(int fd, const char *path, int64_t *end, const void *p, size_t n, lt_error *e) {
+  ssize_t w;
+  do w = write(fd, p, n);
+  while (w < 0 && errno == EINTR);
+  if (w == (ssize_t)n) {
+    *end += w;
+    return LT_OK;
+  }
+  if (w >= 0) errno = ENOSPC; /* a file system that takes only a part has no more room */
+  lt_status st = lt_durable_fail(e, "write", path);
+  if (w > 0 && ftruncate(fd, (off_t)*end) != 0) lt_error_hint(e, "what was written last is incomplete");
+  return st;
+}
+
 lt_status lt_durable_close(int fd, const char *path, lt_error *e) {
   lt_status st = LT_OK;
   if (fsync(fd) != 0) st = lt_durable_fail(e, "write to the disk", path);

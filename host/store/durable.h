@@ -16,6 +16,10 @@ char *lt_durable_join(const char *folder, const char *name);
 /* All of p[n] at `offset` of fd; a short write goes on, a full disk is an error. */
 lt_status lt_durable_write_at(int fd, const char *path, const void *p, size_t n, int64_t offset, lt_error *e);
 
+/* p[n] behind the *end bytes of a file opened for appending, in one write: a reader or a kill sees all of it or nothing.
+** On a full disk what was written of it is cut off again. *end counts what is whole. */
+lt_status lt_durable_append(int fd, const char *path, int64_t *end, const void *p, size_t n, lt_error *e);
+
 /* fsync of an open file and close it, also when the sync fails. */
 lt_status lt_durable_close(int fd, const char *path, lt_error *e);
 

@@ -290,25 +290,11 @@ void lt_events_close(lt_events *v) {
   free(v);
 }
 
-/* In one write, so that a reader or a kill sees all of it or nothing but for a full disk. */
-static lt_status write_record(lt_events *v, const lt_text *t, lt_error *e) {
-  ssize_t w;
-  do w = write(v->fd, t->s, t->n);
-  while (w < 0 && errno == EINTR);
-  if (w == (ssize_t)t->n) {
-    v->bytes += w;
-    return LT_OK;
-  }
-  if (w >= 0) errno = ENOSPC; /* a file system that takes only a part has no more room */
-  lt_status st = lt_durable_fail(e, "write", v->path);
-  if (w > 0 && ftruncate(v->fd, (off_t)v->bytes) != 0) lt_error_hint(e, "its last event is cut off");
-  return st;
-}
-
 lt_status lt_events_append(lt_events *v, int64_t step, const lt_tree *record, lt_error *e) {
   lt_text t = {0};
   put_step(&t, step, record);
-  lt_status st = t.failed ? lt_fail_memory(e, 64, "an event") : write_record(v, &t, e);
+  lt_status st =
+      t.failed ? lt_fail_memory(e, 64, "an event") : lt_durable_append(v->fd, v->path, &v->bytes, t.s, t.n, e);
   lt_text_free(&t);
   return st;
 }

@@ -111,21 +111,6 @@ void lt_metrics_close(lt_metrics *m) {
 int64_t lt_metrics_last(const lt_metrics *m) { return m->last; }
 int64_t lt_metrics_ran(const lt_metrics *m) { return m->ran; }
 
-/* The line goes out in one write, so that a reader or a kill sees all of it or nothing but for a full disk. */
-static lt_status write_line(lt_metrics *m, const lt_text *line, lt_error *e) {
-  ssize_t w;
-  do w = write(m->fd, line->s, line->n);
-  while (w < 0 && errno == EINTR);
-  if (w == (ssize_t)line->n) {
-    m->bytes += w;
-    return LT_OK;
-  }
-  if (w >= 0) errno = ENOSPC; /* a file system that takes only a part has no more room */
-  lt_status st = lt_durable_fail(e, "write", m->path);
-  if (w > 0 && ftruncate(m->fd, (off_t)m->bytes) != 0) lt_error_hint(e, "its last line is cut off");
-  return st;
-}
-
 lt_status lt_metrics_append(lt_metrics *m, const lt_tree *record, lt_error *e) {
   int64_t step;
   lt_status st = lt_tree_need_whole(record, "step", &step, e);
@@ -141,7 +126,7 @@ lt_status lt_metrics_append(lt_metrics *m, const lt_tree *record, lt_error *e) {
   st = lt_json_print_line(record, &line, e);
   lt_text_bytes(&line, "\n", 1);
   if (st == LT_OK && line.failed) st = lt_fail_memory(e, 64, "a line of metrics");
-  if (st == LT_OK) st = write_line(m, &line, e);
+  if (st == LT_OK) st = lt_durable_append(m->fd, m->path, &m->bytes, line.s, line.n, e);
   if (st == LT_OK && m->events && (st = lt_events_append(m->events, step, record, e)) != LT_OK) { /* both, or neither */
     m->bytes -= (int64_t)line.n;
     if (ftruncate(m->fd, (off_t)m->bytes) != 0)
