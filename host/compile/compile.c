@@ -84,7 +84,7 @@ static lt_status make_schedule(const attempt *a, lt_program *p, int32_t rank, lt
   lt_schedule **s = &p->schedule[rank];
   lt_status status = lt_pass_lower(p->graph, &p->plan, rank, s, e);
   if (!status && a->stage >= ORDER) status = lt_pass_order(*s, e);
-  if (!status && a->stage >= MEMORY) status = lt_pass_memory(*s, e);
+  if (!status && a->stage >= MEMORY) status = lt_pass_memory(*s, rank ? s[-1] : NULL, e);
   if (!status && a->stage >= TRANSFERS) status = lt_pass_transfers(p->graph, &p->plan, *s, e);
   return status;
 }

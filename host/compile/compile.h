@@ -102,7 +102,8 @@ lt_status lt_pass_exchange(lt_graph *g, const lt_mesh *m, int32_t max_depth, int
 lt_status lt_pass_checkpoint(lt_graph *g, const lt_checkpoint *c, lt_error *e);
 lt_status lt_pass_lower(lt_graph *g, const lt_plan *plan, int32_t rank, lt_schedule **out, lt_error *e);
 lt_status lt_pass_order(lt_schedule *s, lt_error *e);
-lt_status lt_pass_memory(lt_schedule *s, lt_error *e);
+/* like: another rank's schedule whose memory is planned, or NULL. Where all is alike its offsets are taken. */
+lt_status lt_pass_memory(lt_schedule *s, const lt_schedule *like, lt_error *e);
 lt_status lt_pass_transfers(lt_graph *g, const lt_plan *plan, lt_schedule *s, lt_error *e);
 lt_status lt_pass_verify(lt_schedule *const *s, int32_t world, lt_error *e);
 

@@ -33,20 +33,6 @@ static bool is_cut(const lt_value_info *v, lt_axis a, int dim) {
   return v->place.axis[a].kind == LT_SHARDED && v->place.axis[a].dim == dim;
 }
 
-/* Where part (dp, sp) of a size starts in what a gather of all parts lays end to end, dp outer; -1: not cut there. */
-static lt_size tokens_before(lt_graph *g, const lt_plan *p, lt_size x, int32_t dp, int32_t sp, int32_t unit) {
-  lt_size sum = lt_size_const(&g->sizes, 0);
-  for (int32_t d = 0; d < dp; d++) {
-    lt_size part = lt_size_localize(&g->sizes, x, d, -1, unit, lt_plan_token_bound, (void *)p);
-    sum = lt_size_binary(&g->sizes, LT_SIZE_ADD, sum, part);
-  }
-  for (int32_t s = 0; s < sp; s++) {
-    lt_size part = lt_size_localize(&g->sizes, x, dp, s, unit, lt_plan_token_bound, (void *)p);
-    sum = lt_size_binary(&g->sizes, LT_SIZE_ADD, sum, part);
-  }
-  return sum;
-}
-
 /* The parts of sp that a rank holds: its own; where sp_o alone cuts, all of its sp_i, a run; -1: not cut there. Tokens
 ** that sp_i cuts are cut by sp_o first: the place pass keeps to it. */
 static int32_t parts_of_sp(const lt_mesh *m, const lt_coords *c, const lt_value_info *v, int d, int32_t *run) {
@@ -64,7 +50,7 @@ static void local_tokens(lt_graph *g, const lt_plan *p, const lt_coords *c, cons
   int32_t dp = on_dp ? lt_coords_dp(m, c) : -1, run, sp = parts_of_sp(m, c, v, d, &run);
   o->whole[d] = lt_size_localize(&g->sizes, v->dim[d].size, -1, -1, unit, lt_plan_token_bound, (void *)p);
   o->dim[d] = lt_size_localize_run(&g->sizes, v->dim[d].size, dp, sp, run, unit, lt_plan_token_bound, (void *)p);
-  o->first[d] = tokens_before(g, p, v->dim[d].size, dp, sp, unit);
+  o->first[d] = lt_size_before(&g->sizes, v->dim[d].size, dp, sp, unit, lt_plan_token_bound, (void *)p);
   if (m->size[LT_TP] == 1 || !is_cut(v, LT_TP, d)) return;
   lt_size first;
   o->dim[d] = lt_size_part(&g->sizes, o->dim[d], 1, m->size[LT_TP], c->at[LT_TP], &first);
@@ -124,9 +110,10 @@ void lt_plan_local_of(lt_graph *g, const lt_plan *p, const lt_coords *c, const l
                       lt_operand_plan *o) {
   o->dtype = i->dtype;
   o->rank = i->rank;
+  const lt_size one = lt_size_const(&g->sizes, 1), zero = lt_size_const(&g->sizes, 0);
   for (int d = 0; d < LT_MAX_RANK; d++) {
-    o->dim[d] = o->whole[d] = lt_size_const(&g->sizes, 1);
-    o->first[d] = lt_size_const(&g->sizes, 0);
+    o->dim[d] = o->whole[d] = one;
+    o->first[d] = zero;
   }
   for (int d = 0; d < i->rank; d++) {
     if (d == 0 && i->rows)

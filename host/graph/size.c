@@ -5,6 +5,8 @@
 
 #include "core/hash.h"
 
+#include <assert.h>
+
 void lt_sizes_init(lt_sizes *s) {
   memset(s, 0, sizeof *s);
   lt_size_const(s, 0);
@@ -94,12 +96,18 @@ static void size_raise(lt_sizes *s, lt_size x, int64_t bound) {
   }
 }
 
+/* Where an expression is in the hash table, or would be. */
+static uint64_t size_slot(const lt_sizes *s, const lt_size_node *n) {
+  uint64_t at = size_hash(n) & (uint64_t)(s->slots - 1);
+  while (s->slot[at] >= 0 && !size_same(&s->node.at[s->slot[at]], n)) at = (at + 1) & (uint64_t)(s->slots - 1);
+  return at;
+}
+
 static lt_size size_intern(lt_sizes *s, lt_size_node n) {
   if (s->failed) return 0;
   if (s->node.n * 2 >= s->slots && !size_grow_slots(s)) goto fail;
-  uint64_t at = size_hash(&n) & (uint64_t)(s->slots - 1);
-  for (; s->slot[at] >= 0; at = (at + 1) & (uint64_t)(s->slots - 1)) {
-    if (!size_same(&s->node.at[s->slot[at]], &n)) continue;
+  const uint64_t at = size_slot(s, &n);
+  if (s->slot[at] >= 0) {
     if (size_is_leaf(n.kind)) size_raise(s, s->slot[at], n.bound);
     return s->slot[at];
   }
@@ -194,6 +202,7 @@ lt_size lt_size_localize_run(lt_sizes *s, lt_size x, int32_t dp, int32_t sp, int
   lt_size_node n = s->node.at[x]; /* a copy: the array grows below */
   switch (n.kind) {
   case LT_SIZE_CONST:
+  case LT_SIZE_BEFORE:
   case LT_SIZE_ROWS: return x; /* one member's already */
   case LT_SIZE_TOKENS:
     if (n.unit == LT_UNIT_CURRENT) n.unit = unit;
@@ -212,11 +221,48 @@ lt_size lt_size_localize_run(lt_sizes *s, lt_size x, int32_t dp, int32_t sp, int
   }
 }
 
+/* Tokens of the parts before one, each asked of `tokens`. */
+static int64_t count_before(int32_t dp, int32_t sp, int32_t unit, lt_token_bound_fn tokens, void *context) {
+  int64_t n = 0;
+  for (int32_t d = 0; d < dp; d++) n = size_add(n, tokens(context, d, -1, unit));
+  for (int32_t i = 0; i < sp; i++) n = size_add(n, tokens(context, dp, i, unit));
+  return n;
+}
+
+lt_size lt_size_before(lt_sizes *s, lt_size x, int32_t dp, int32_t sp, int32_t unit, lt_token_bound_fn bound,
+                       void *context) {
+  if (s->failed || (dp <= 0 && sp <= 0)) return lt_size_const(s, 0);
+  lt_size_node n = s->node.at[x]; /* a copy: the array grows below */
+  if (n.kind == LT_SIZE_MUL)
+    return lt_size_binary(s, n.kind, lt_size_before(s, n.a, dp, sp, unit, bound, context), n.b);
+  assert(n.kind == LT_SIZE_TOKENS);
+  n = (lt_size_node){.kind = LT_SIZE_BEFORE, .dp = dp, .sp = sp, .unit = n.unit == LT_UNIT_CURRENT ? unit : n.unit};
+  const lt_size known = s->slot[size_slot(s, &n)];
+  if (known >= 0) return known; /* bounds are asked for once */
+  n.bound = count_before(dp, sp, n.unit, bound, context);
+  return size_intern(s, n);
+}
+
+/* The first i parts of G granules have i * floor(G / parts) + min(i, G mod parts) of them. */
+static lt_size part_of_const(lt_sizes *s, int64_t whole, int64_t granule, int32_t parts, int32_t index,
+                             lt_size *first) {
+  const int64_t n = size_ceildiv(whole, granule), each = n / parts, more = n % parts;
+  int64_t at[2];
+  for (int i = 0; i < 2; i++) {
+    const int64_t before = index + i;
+    at[i] = (before * each + (before < more ? before : more)) * granule;
+    if (at[i] > whole) at[i] = whole;
+  }
+  *first = lt_size_const(s, at[0]);
+  return lt_size_const(s, at[1] - at[0]);
+}
+
 /* Part i of G granules has ceil((G - i) / parts) of them; the last granule of the whole may be short. */
 lt_size lt_size_part(lt_sizes *s, lt_size whole, int64_t granule, int32_t parts, int32_t index, lt_size *first) {
   *first = lt_size_const(s, 0);
   if (s->failed || parts <= 1) return whole;
   if (granule < 1) granule = 1;
+  if (lt_size_is_const(s, whole)) return part_of_const(s, lt_size_value(s, whole), granule, parts, index, first);
   lt_size n = lt_size_const(s, parts), unit = lt_size_const(s, granule), before = *first, here = *first;
   lt_size granules = lt_size_binary(s, LT_SIZE_CEILDIV, whole, unit);
   for (int32_t i = 0; i <= index; i++) { /* sums of the parts before: shared by all parts */
@@ -242,6 +288,8 @@ void lt_sizes_eval(const lt_sizes *s, const lt_size_env *env, int64_t *value) {
       value[id] = n->bound;
     } else if (n->kind == LT_SIZE_TOKENS) {
       value[id] = env->tokens(env->context, n->dp, n->sp, n->unit);
+    } else if (n->kind == LT_SIZE_BEFORE) {
+      value[id] = count_before(n->dp, n->sp, n->unit, env->tokens, env->context);
     } else if (n->kind == LT_SIZE_ROWS) {
       value[id] = env->rows(env->context, n->node, n->index / 2, n->index % 2, n->dp, n->sp, n->unit);
     } else if (n->kind == LT_SIZE_LATE) {
@@ -264,7 +312,7 @@ static void size_print_unit(int32_t unit, lt_text *out) {
 }
 
 static void size_print_tokens(const lt_size_node *n, lt_text *out) {
-  lt_text_add(out, "tokens");
+  lt_text_add(out, n->kind == LT_SIZE_BEFORE ? "tokens before" : "tokens");
   if (n->dp < 0 && n->sp < 0 && n->unit == LT_UNIT_CURRENT) return;
   lt_text_add(out, "(");
   if (n->dp >= 0) lt_text_add(out, "dp %d, ", n->dp);
@@ -278,7 +326,8 @@ void lt_size_print(const lt_sizes *s, lt_size x, lt_text *out) {
   const char *infix = n->kind == LT_SIZE_ADD ? " + " : n->kind == LT_SIZE_MUL ? "*" : ", ";
   switch (n->kind) {
   case LT_SIZE_CONST: lt_text_add(out, "%lld", (long long)n->value); return;
-  case LT_SIZE_TOKENS: size_print_tokens(n, out); return;
+  case LT_SIZE_TOKENS:
+  case LT_SIZE_BEFORE: size_print_tokens(n, out); return;
   case LT_SIZE_ROWS:
     lt_text_add(out, "rows(exchange %d, hop %d%s, dp %d, member %d, ", n->node, n->index / 2,
                 n->index % 2 ? " back" : "", n->dp, n->sp);

@@ -16,6 +16,7 @@ typedef int32_t lt_size; /* index of an expression in lt_sizes */
 typedef enum lt_size_kind {
   LT_SIZE_CONST,
   LT_SIZE_TOKENS, /* step: tokens of part (dp, sp, unit); -1 sums over it; unit LT_UNIT_CURRENT: of the unit at hand */
+  LT_SIZE_BEFORE, /* step: tokens of the parts before part (dp, sp) of a unit, dp outer; -1: that axis does not cut */
   LT_SIZE_ROWS,   /* step: rows that `member` of an exchange gets at a hop, in part dp of a unit */
   LT_SIZE_LATE,   /* late: element `index` of the integer output of `node` in `unit` */
   LT_SIZE_ADD,
@@ -32,7 +33,7 @@ typedef struct lt_size_node {
   lt_size_kind kind;
   lt_size a, b;         /* operands */
   int64_t value;        /* CONST */
-  int32_t dp, sp, unit; /* TOKENS; ROWS: sp is the member; LATE: unit */
+  int32_t dp, sp, unit; /* TOKENS, BEFORE; ROWS: sp is the member; LATE: unit */
   int32_t node, index;  /* LATE; ROWS: the exchange, and twice the hop, one more for the way back */
   int64_t bound;
 } lt_size_node;
@@ -68,6 +69,9 @@ lt_size lt_size_localize(lt_sizes *s, lt_size x, int32_t dp, int32_t sp, int32_t
 /* The same of a run of `n` parts of sp, from part `sp` on. */
 lt_size lt_size_localize_run(lt_sizes *s, lt_size x, int32_t dp, int32_t sp, int32_t n, int32_t unit,
                              lt_token_bound_fn bound, void *context);
+/* Where part (dp, sp) of a multiple of tokens starts when all parts are laid end to end, dp outer. */
+lt_size lt_size_before(lt_sizes *s, lt_size x, int32_t dp, int32_t sp, int32_t unit, lt_token_bound_fn bound,
+                       void *context);
 
 /* Part `index` of `parts` of an extent cut evenly in granules: the first (count mod parts) parts get one granule more.
 ** *first receives the expression of the part's first element. */

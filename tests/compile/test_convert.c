@@ -275,7 +275,7 @@ static bool run_ranks(world *w, lt_graph *g, lt_tensor *x) {
   int done = 0;
   for (int32_t r = 0; r < w->mesh.world && good; r++)
     good = ok(lt_pass_lower(g, &w->plan, r, &s[r], &e), &e) && ok(lt_pass_order(s[r], &e), &e) &&
-           ok(lt_pass_memory(s[r], &e), &e);
+           ok(lt_pass_memory(s[r], NULL, &e), &e);
   good = good && ok(lt_pass_verify(s, w->mesh.world, &e), &e);
   for (int32_t r = 0; r < w->mesh.world && good; r++)
     good = ok(lt_executor_create(s[r], &w->device, comm[r], &run[r], &e), &e) && ok(lt_executor_wake(run[r], &e), &e) &&

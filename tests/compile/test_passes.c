@@ -183,6 +183,30 @@ static void test_memory(void) {
   }
 }
 
+/* A rank like the one before takes its offsets; they are those it would have found. Of 20 columns two
+** ranks have seven, the last has six. */
+static void test_memory_of_ranks(void) {
+  lt_net net = {.width = 8, .hidden = 20, .layers = 3, .tp = true, .update = true};
+  lt_plan_options o = net_options(1, 3, 1, 3, 33);
+  lt_program *p = compile(&net, &o);
+  if (!p) return;
+  CHECK(p->schedule[1]->arena_bytes > p->schedule[2]->arena_bytes);
+  for (int32_t r = 0; r < 3; r++) {
+    lt_schedule *s = p->schedule[r];
+    int64_t *offset = malloc((size_t)s->buffer.n * sizeof *offset), arena = s->arena_bytes, live = s->live_bytes;
+    for (int64_t b = 0; b < s->buffer.n; b++) offset[b] = s->buffer.at[b].offset;
+    lt_error e = {0};
+    CHECK_INT(lt_pass_memory(s, NULL, &e), LT_OK);
+    for (int64_t b = 0; b < s->buffer.n; b++) CHECK_INT(s->buffer.at[b].offset, offset[b]);
+    CHECK(s->arena_bytes == arena && s->live_bytes == live);
+    for (int64_t b = 0; b < s->buffer.n; b++) s->buffer.at[b].offset = -1;
+    CHECK_INT(lt_pass_memory(s, p->schedule[r == 2 ? 0 : 2], &e), LT_OK); /* another share is not like it */
+    CHECK_INT(s->arena_bytes, arena);
+    free(offset);
+  }
+  lt_program_free(p);
+}
+
 /* With a slow link the reductions take longer than the backward pass, and most of it hides behind them, not all. */
 static void test_overlap(void) {
   lt_net net = {.width = 64, .hidden = 256, .layers = 8, .update = true};
@@ -330,6 +354,7 @@ int main(void) {
   test_place_tp();
   test_checkpoint();
   test_memory();
+  test_memory_of_ranks();
   test_overlap();
   test_machines();
   test_auto_units();

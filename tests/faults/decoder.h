@@ -213,7 +213,7 @@ static lt_status decoder_compile(const layout *l, const fault *f, lt_program **o
   if ((s = lt_pass_checkpoint(p->graph, &c, e))) return s;
   for (int32_t r = 0; r < world; r++)
     if ((s = lt_pass_lower(p->graph, &p->plan, r, &p->schedule[r], e)) || (s = lt_pass_order(p->schedule[r], e)) ||
-        (s = lt_pass_memory(p->schedule[r], e)))
+        (s = lt_pass_memory(p->schedule[r], NULL, e)))
       return s;
   if (f && f->schedules) f->schedules(p);
   return lt_pass_verify(p->schedule, world, e);

@@ -67,7 +67,7 @@ static lt_session *close_bench(bench *b) {
   for (int32_t r = 0; r < b->ranks; r++) {
     CHECK(net_ok(lt_pass_lower(b->g, &b->p->plan, r, &b->p->schedule[r], &e), &e));
     CHECK(net_ok(lt_pass_order(b->p->schedule[r], &e), &e));
-    CHECK(net_ok(lt_pass_memory(b->p->schedule[r], &e), &e));
+    CHECK(net_ok(lt_pass_memory(b->p->schedule[r], NULL, &e), &e));
   }
   CHECK(net_ok(lt_pass_verify(b->p->schedule, b->ranks, &e), &e));
   if (!CHECK(net_ok(lt_session_create(b->p, 1, lt_device_cpu(), &s, &e), &e))) exit(1);

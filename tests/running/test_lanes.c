@@ -83,7 +83,7 @@ static lt_program *compile(const bench *b) {
     CHECK(net_ok(lt_pass_lower(p->graph, &p->plan, r, &p->schedule[r], &e), &e));
     put_into_lanes(p->schedule[r], b);
     CHECK(net_ok(lt_pass_order(p->schedule[r], &e), &e));
-    CHECK(net_ok(lt_pass_memory(p->schedule[r], &e), &e));
+    CHECK(net_ok(lt_pass_memory(p->schedule[r], NULL, &e), &e));
   }
   CHECK(net_ok(lt_pass_verify(p->schedule, RANKS, &e), &e));
   return p;
