@@ -60,6 +60,7 @@
   X(embedding_backward)                                                                                                \
   X(label_logits)                                                                                                      \
   X(label_logits_backward)                                                                                             \
+  X(label_logits_joint)                                                                                                \
   X(label_loss)                                                                                                        \
   X(label_loss_backward)                                                                                               \
   X(top_k)                                                                                                             \
@@ -95,6 +96,7 @@
   X(dropout)                                                                                                           \
   X(label_logits)                                                                                                      \
   X(label_logits_backward)                                                                                             \
+  X(label_logits_joint)                                                                                                \
   X(write_rows)
 
 typedef enum lt_kernel {

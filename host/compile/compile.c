@@ -76,8 +76,9 @@ static lt_status make_graph(const attempt *a, lt_program *p, lt_error *e) {
   if (a->stage < PLACE) return LT_OK;
   status = lt_pass_place(p->graph, &p->plan.mesh, a->o->shard, e);
   if (!status) status = lt_pass_precision(p->graph, e);
-  return status || a->stage < EXCHANGE ? status
-                                       : lt_pass_exchange(p->graph, &p->plan.mesh, a->o->max_depth, a->o->depth, e);
+  if (status || a->stage < EXCHANGE) return status;
+  status = lt_pass_exchange(p->graph, &p->plan.mesh, a->o->max_depth, a->o->depth, e);
+  return status ? status : lt_pass_joint(p->graph, e);
 }
 
 static lt_status make_schedule(const attempt *a, lt_program *p, int32_t rank, lt_error *e) {

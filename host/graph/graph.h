@@ -77,6 +77,7 @@ typedef struct lt_node {
   lt_axis_mask axes;    /* of a collective inserted by the place pass: the axes it works over */
   int32_t chain, hop;   /* the hops of one attention have one number, from 1 on, and follow each other; 0: no hop */
   bool narrow;          /* runs the kernel for bf16: the precision pass */
+  bool early;           /* of the gradient, though it runs in the forward pass: the joint pass */
   bool dead;            /* dropped by a pass */
 } lt_node;
 

@@ -1,9 +1,11 @@
 /* agree_values.c: the values of a step's operations, taken as they are made, before their memory is used again.
-** A layout's graph holds conversions and other forms of some operations; what both graphs know by one name is compared.
+** A layout's graph holds conversions and other forms of some operations; what both graphs know by one name is compared,
+** and what the joint pass made one operation, or moved, keeps the names it had.
 ** Partial values are left out: the operation that reads their sum is not. */
 #include "run/agree_inside.h"
 
 #include "graph/op.h"
+#include "graph/ops/table.h"
 #include "run/inside.h"
 
 #include <math.h>
@@ -19,16 +21,30 @@ static bool is_own(const lt_node *n) {
   return !n->dead && !inserted && n->op->kind == LT_OP_KERNEL && n->phase != LT_UPDATE;
 }
 
+/* Which operation of which phase makes output `out` of a node; out: of that operation. */
+static const lt_op *op_making(const lt_node *n, int32_t *out, lt_phase *phase) {
+  *phase = n->early ? LT_BACKWARD : n->phase;
+  if (n->op != &lt_op_label_logits_joint) return n->op;
+  const bool forward = *out < 2;
+  *phase = forward ? LT_FORWARD : LT_BACKWARD;
+  *out %= 2;
+  return forward ? &lt_op_label_logits : &lt_op_label_logits_backward;
+}
+
 static void name_value(const lt_graph *g, int32_t node, int32_t out, char *key, size_t size) {
-  static const char *const phase[LT_PHASES] = {"", "", "backward of ", "update of "};
+  static const char *const names[LT_PHASES] = {"", "", "backward of ", "update of "};
   const lt_node *n = &g->node.at[node];
+  const int32_t which = out;
+  lt_phase phase, other;
   int32_t number = 0;
+  const lt_op *op = op_making(n, &out, &phase);
   for (int32_t i = 0; i < node; i++) {
     const lt_node *o = &g->node.at[i];
-    number += is_own(o) && o->op == n->op && o->phase == n->phase &&
+    int32_t same = which;
+    number += is_own(o) && op_making(o, &same, &other) == op && other == phase &&
               !strcmp(o->scope ? o->scope : "", n->scope ? n->scope : "");
   }
-  snprintf(key, size, "%s%s %s %d.%d", phase[n->phase], n->scope ? n->scope : "", n->op->name, (int)number, (int)out);
+  snprintf(key, size, "%s%s %s %d.%d", names[phase], n->scope ? n->scope : "", op->name, (int)number, (int)out);
 }
 
 static lt_status add_value(lt_agree_values *v, int32_t node, int32_t out, lt_error *e) {

@@ -1,6 +1,7 @@
 /* loss.h: what a loss needs of the logits x w^T, fused with the product over chunks of rows: no tokens x vocabulary
 ** exists. w may be a part of the vocabulary, from `first` on: then lse and logit are parts too, of a log-sum-exp and of a
-** sum. The backward pass computes a chunk's logits again, from x, w and the lse of the whole vocabulary. */
+** sum. The backward pass computes a chunk's logits again, from x, w and the lse of the whole vocabulary; where w is whole and
+** the gradients of lse and logit are known beforehand, both passes are one, and logits are computed once. */
 #ifndef LT_KERNELS_OP_LOSS_H
 #define LT_KERNELS_OP_LOSS_H
 #include <stdint.h>
@@ -26,6 +27,18 @@ typedef struct
   int32_t wide_dx;
 } lt_label_logits_backward_args;
 
+typedef struct lt_label_logits_joint_args { /* the two of them at once, w the whole vocabulary */
+  const void *x, *w;                        /* narrow */
+  const int32_t *label;
+  const double *dlse;
+  const void *dlogit;
+  double *lse;
+  void *logit, *dx, *dw; /* as above */
+  void *work;            /* lt_label_logits_joint_work bytes */
+  int64_t rows, width, vocab, chunk;
+  int32_t wide_dx;
+} lt_label_logits_joint_args;
+
 typedef struct lt_label_loss_args { /* loss = scale * sum of weight (lse - logit) over rows with label >= 0, in order */
   const double *lse;
   const void *logit;
@@ -48,6 +61,14 @@ typedef struct lt_label_loss_backward_args { /* dlse = dloss scale weight, dlogi
 /* Bytes of `work`, of either. real_bytes: of one element. */
 static inline int64_t lt_label_logits_work(int64_t rows, int64_t vocab, int64_t chunk, int64_t real_bytes) {
   return (rows < chunk ? rows : chunk) * vocab * real_bytes;
+}
+
+#define LT_LOGITS_STRIP 512 /* logits of a row whose exponentials have one shift */
+
+/* Of both at once: the logits, and a shift for each strip of them. */
+static inline int64_t lt_label_logits_joint_work(int64_t rows, int64_t vocab, int64_t chunk, int64_t real_bytes) {
+  const int64_t strips = (vocab + LT_LOGITS_STRIP - 1) / LT_LOGITS_STRIP;
+  return lt_label_logits_work(rows, vocab + strips, chunk, real_bytes);
 }
 
 #endif

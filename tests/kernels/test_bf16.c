@@ -254,6 +254,14 @@ static void check_label_logits(int64_t rows, int64_t width, int64_t vocab, int64
   /* the gradient of a logit is rounded to bf16 before it is multiplied */
   CHECK_NEAR(distance(dx, wdx), 0, 6e-3);
   CHECK_NEAR(distance(dw, wdw), 0, 6e-3);
+  array room = array_new(LT_F64, (lt_label_logits_joint_work(rows, vocab, chunk, 4) + 7) / 8);
+  lt_label_logits_joint_args j = {x.p,  w.p,    label.p, dlse.p, dlogit.p, lse.p, logit.p, dx.p,
+                                  dw.p, room.p, rows,    width,  vocab,    chunk, wide_dx};
+  RUN(LT_BF16, label_logits_joint, &j, lse, logit, dx, dw);
+  check_rounded(lse, wlse, 1, "label_logits_joint");
+  check_rounded(logit, wlogit, 1, "label_logits_joint");
+  CHECK_NEAR(distance(dx, wdx), 0, 6e-3);
+  CHECK_NEAR(distance(dw, wdw), 0, 6e-3);
   arrays_free();
 }
 

@@ -1,4 +1,4 @@
-/* test_loss.c: logits and loss fused against a plain softmax in double, gradients against finite differences.
+/* test_loss.c: logits and loss fused against a plain softmax in double, gradients against finite differences, and at once.
 ** Chunks change nothing beyond rounding; rows without a label change no bit of the loss or of other rows, even where
 ** they hold NaN; logits of +-1e4 stay finite; parts of the vocabulary, some of them empty, add up to the whole. */
 #include "kernels/harness.h"
@@ -64,6 +64,27 @@ static void logits_backward(const problem *p, int64_t first, int64_t vocab, arra
                                      .chunk = p->chunk,
                                      .first = first};
   RUN(p->type, label_logits_backward, &a, p->dx, dw);
+}
+
+/* Both at once, from dlse and dlogit, into the same outputs. */
+static void logits_joint(const problem *p) {
+  array work = array_new(
+      LT_F64, (lt_label_logits_joint_work(p->rows, p->vocab, p->chunk, (int64_t)lt_dtype_bytes(p->type)) + 7) / 8);
+  lt_label_logits_joint_args a = {.x = p->x.p,
+                                  .w = p->w.p,
+                                  .label = p->label.p,
+                                  .dlse = p->dlse.p,
+                                  .dlogit = p->dlogit.p,
+                                  .lse = p->lse.p,
+                                  .logit = p->logit.p,
+                                  .dx = p->dx.p,
+                                  .dw = p->dw.p,
+                                  .work = work.p,
+                                  .rows = p->rows,
+                                  .width = p->width,
+                                  .vocab = p->vocab,
+                                  .chunk = p->chunk};
+  RUN(p->type, label_logits_joint, &a, p->lse, p->logit, p->dx, p->dw);
 }
 
 static double loss_from(const problem *p) {
@@ -148,6 +169,40 @@ static void check_loss(lt_dtype t, int64_t rows, int64_t width, int64_t vocab, i
   if (p.dw.n) put(p.dw, 0, get(p.dw, 0) + 1e-3);
   CHECK_NEAR(distance(p.dx, want.dx), 0, slack * huge);
   CHECK_NEAR(distance(p.dw, want.dw), 0, slack * huge);
+  arrays_free();
+}
+
+/* The two passes at once are the two passes: the same lse and logit, the gradients to rounding. */
+static void check_joint(lt_dtype t, int64_t rows, int64_t width, int64_t vocab, int64_t chunk, double size) {
+  const problem p = problem_new(t, rows, width, vocab, chunk, size);
+  forward(&p), backward(&p);
+  const array lse = array_copy(p.lse), logit = array_copy(p.logit), dx = array_copy(p.dx), dw = array_copy(p.dw);
+  logits_joint(&p);
+  CHECK(same_bits(logit, p.logit));
+  CHECK_NEAR(distance(p.lse, lse), 0, tolerance(t));
+  double most = 0;
+  for (int64_t i = 0; i < dw.n; i++) most = fmax(most, fabs(get(dw, i)));
+  const double slack = 4 * tolerance(t) * (size > 100 ? 200 : 1);
+  for (int64_t i = 0; i < dx.n; i++) CHECK_NEAR(get(p.dx, i), get(dx, i), slack);
+  for (int64_t i = 0; i < dw.n; i++) CHECK_NEAR(get(p.dw, i), get(dw, i), slack * (1 + most));
+  CHECK(rows == 0 || vocab == 1 || most > 0);
+  arrays_free();
+}
+
+/* What one row holds is nothing to others. */
+static void check_joint_odd(lt_dtype t) {
+  problem p = problem_new(t, 9, 5, 1100, 4, 2);
+  loss_backward(&p), logits_joint(&p);
+  const array dx = array_copy(p.dx), lse = array_copy(p.lse);
+  for (int64_t j = 0; j < 5; j++) put(p.x, j, 0), put(p.x, 10 + j, j ? 0 : NAN);
+  logits_joint(&p);
+  CHECK_NEAR(get(p.lse, 0), log(1100), 1e-6);
+  CHECK(isnan(get(p.lse, 2)) && isnan(get(p.dx, 10)));
+  for (int64_t i = 0; i < 9; i++)
+    for (int64_t j = 0; j < 5 && i && i != 2; j++) {
+      CHECK(get(p.dx, i * 5 + j) == get(dx, i * 5 + j) && get(p.lse, i) == get(lse, i));
+      CHECK((get(p.dx, i * 5 + j) == 0) == (i % 4 == 1)); /* rows without a label */
+    }
   arrays_free();
 }
 
@@ -236,6 +291,12 @@ int main(void) {
     for (int a = 0; a < COUNT(sizes); a++)
       for (int b = 0; b < COUNT(sizes); b++)
         check_loss(t, sizes[a], sizes[b], sizes[(a + b) % 4], sizes[(a + 2 * b) % 4], 1);
+    for (int a = 0; a < COUNT(sizes); a++)
+      for (int b = 0; b < COUNT(sizes); b++) check_joint(t, sizes[a], sizes[b], sizes[(a + b) % 4], sizes[b], 1);
+    check_joint(t, 33, 16, 1100, 16, 200);
+    check_joint(t, 0, 4, 5, 16, 1);
+    check_joint(t, 70, 4, 513, 64, 1e4);
+    check_joint_odd(t);
     check_loss(t, 33, 16, 1100, 16, 200);
     check_loss(t, 0, 4, 5, 16, 1);
     check_loss(t, 5, 4, 5, 1000, 1);

@@ -1,6 +1,7 @@
 /* label_logits.c: the output product fused with what a loss needs of it: lse = ln sum exp of a row's logits x w^T, and
 ** the logit of its label. Over chunks of rows: no tokens x vocabulary exists, forward or backward.
-** A w that is cut over the vocabulary gives parts: of a log-sum-exp, and of a sum of which one rank has the label. */
+** A w that is cut over the vocabulary gives parts: of a log-sum-exp, and of a sum of which one rank has the label. Where it
+** is whole the joint pass (compile/joint.c) makes forward and backward one operation. */
 #include "graph/ops/shared.h"
 
 enum { X, W, LABEL, LSE, DLSE, DLOGIT };
@@ -169,4 +170,65 @@ const lt_op lt_op_label_logits_backward = {
     .kernel = LT_KERNEL_label_logits_backward,
     .args_bytes = sizeof(lt_label_logits_backward_args),
     .fill = backward_fill,
+};
+
+/* ---- Both at once ---- */
+
+enum { JDLSE = LABEL + 1, JDLOGIT }; /* its inputs after those that all have */
+
+static int joint_shape(lt_graph *g, const lt_node *n, lt_value_info *out) {
+  if (!check(g, n)) return -1;
+  const lt_dim *rows = &lt_in(g, n, X)->dim[0];
+  if (!lt_want_input(g, n, JDLSE, LT_F64, 1, 1) || !lt_want_size(g, n, JDLSE, 0, rows, "x's rows") ||
+      !lt_want_input(g, n, JDLOGIT, g->real, 1, 1) || !lt_want_size(g, n, JDLOGIT, 0, rows, "x's rows"))
+    return -1;
+  lt_out_like(&out[0], lt_in(g, n, JDLSE));
+  lt_out_like(&out[1], lt_in(g, n, JDLOGIT));
+  lt_out_like(&out[2], lt_in(g, n, X));
+  lt_out_like(&out[3], lt_in(g, n, W));
+  return 4;
+}
+
+static int64_t joint_work(const lt_call *c) {
+  return lt_label_logits_joint_work(c->in[X].dim[0], c->in[W].dim[0], lt_attr_int(c->node, CHUNK),
+                                    (int64_t)lt_dtype_bytes(c->real));
+}
+
+static void joint_fill(const lt_call *c, void *args) {
+  *(lt_label_logits_joint_args *)args = (lt_label_logits_joint_args){
+      .x = c->in[X].data,
+      .w = c->in[W].data,
+      .label = c->in[LABEL].data,
+      .dlse = c->in[JDLSE].data,
+      .dlogit = c->in[JDLOGIT].data,
+      .lse = c->out[0].data,
+      .logit = c->out[1].data,
+      .dx = c->out[2].data,
+      .dw = c->out[3].data,
+      .work = c->work,
+      .rows = c->in[X].dim[0],
+      .width = c->in[X].dim[1],
+      .vocab = c->in[W].dim[0],
+      .chunk = lt_attr_int(c->node, CHUNK),
+      .wide_dx = c->out[2].dtype != LT_BF16,
+  };
+}
+
+const lt_op lt_op_label_logits_joint = {
+    .name = "label_logits_joint",
+    .kind = LT_OP_KERNEL,
+    .flags = LT_OP_INTERNAL,
+    .min_in = JDLOGIT + 1,
+    .max_in = JDLOGIT + 1,
+    .attr = attrs,
+    .n_attr = LT_ATTR_COUNT(attrs),
+    .inputs = "x w label dlse dlogit",
+    .doc = "lse, logit, dx, dw = label_logits and its gradients from dlse, dlogit, of logits that are computed once",
+    .narrow = "nnw>wwew",
+    .shape = joint_shape,
+    .cost = backward_cost,
+    .work = joint_work,
+    .kernel = LT_KERNEL_label_logits_joint,
+    .args_bytes = sizeof(lt_label_logits_joint_args),
+    .fill = joint_fill,
 };

@@ -27,7 +27,8 @@
   X(softcap) X(softcap_backward)                                                  \
   X(softmax) X(softmax_backward)                                                  \
   X(dropout)                                                                      \
-  X(label_logits) X(label_logits_backward) X(label_loss) X(label_loss_backward)   \
+  X(label_logits) X(label_logits_backward) X(label_logits_joint)                  \
+  X(label_loss) X(label_loss_backward)                                            \
   /* choosing and moving rows */                                                  \
   X(top_k) X(take_last) X(put_last) X(sort_stable) X(gather_rows) X(scatter_rows) \
   X(write_rows)                                                                   \
