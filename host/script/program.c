@@ -341,6 +341,37 @@ static int program_traffic(lua_State *L) {
   return 1;
 }
 
+/* p:times([rank]) → array by item of { name, op, seconds, steps, flops, bytes }, seconds of its steps together,
+** seconds of whole steps: since it began, or was last asked */
+static int program_times(lua_State *L) {
+  program *p = check_program(L);
+  const int64_t rank = lua_isnoneornil(L, 2) ? 0 : lt_lua_int(L, 2, "rank");
+  const lt_program *c = lt_session_program(p->session);
+  lt_executor *x = rank < 0 || rank >= c->plan.mesh.world ? NULL : lt_session_executor(p->session, (int32_t)rank);
+  if (!x) return lt_lua_fail(L, "rank %lld does not run here", (long long)rank);
+  const lt_schedule *s = lt_executor_schedule(x);
+  const lt_item_time *time = lt_executor_times(x);
+  lua_createtable(L, (int)s->item.n, 0);
+  for (int32_t i = 0; i < s->item.n; i++) {
+    const lt_item *it = &s->item.at[i];
+    char label[128];
+    lt_item_label(s, i, label, sizeof label);
+    lua_createtable(L, 0, 6);
+    lua_pushstring(L, label);
+    lua_setfield(L, -2, "name");
+    lua_pushstring(L, it->node == LT_NONE ? "zero" : c->graph->node.at[it->node].op->name);
+    lua_setfield(L, -2, "op");
+    lt_lua_set_number(L, "seconds", time[i].seconds);
+    lt_lua_set_number(L, "steps", (double)time[i].count);
+    lt_lua_set_number(L, "flops", it->flops);
+    lt_lua_set_number(L, "bytes", it->bytes);
+    lua_rawseti(L, -2, i + 1);
+  }
+  lua_pushnumber(L, lt_executor_seconds(x));
+  lt_executor_reset_times(x);
+  return 2;
+}
+
 /* p:stage(name [, rank]) → text */
 static int program_stage(lua_State *L) {
   program *p = check_program(L);
@@ -356,19 +387,13 @@ static int program_stage(lua_State *L) {
 }
 
 void lt_lua_open_program(lua_State *L) {
-  static const luaL_Reg methods[] = {{"bind", program_bind},
-                                     {"step", program_step},
-                                     {"at", program_at},
-                                     {"control", program_control},
-                                     {"output", program_output},
-                                     {"read", program_read},
-                                     {"write", program_write},
-                                     {"states", program_states},
-                                     {"memory", program_memory},
-                                     {"traffic", program_traffic},
-                                     {"stage", program_stage},
-                                     {"close", program_close},
-                                     {NULL, NULL}};
+  static const luaL_Reg methods[] = {{"bind", program_bind},     {"step", program_step},
+                                     {"at", program_at},         {"control", program_control},
+                                     {"output", program_output}, {"read", program_read},
+                                     {"write", program_write},   {"states", program_states},
+                                     {"memory", program_memory}, {"traffic", program_traffic},
+                                     {"times", program_times},   {"stage", program_stage},
+                                     {"close", program_close},   {NULL, NULL}};
   static const luaL_Reg meta[] = {{"__gc", program_close}, {NULL, NULL}};
   lt_lua_type(L, TYPE, methods, meta);
   lua_pushcfunction(L, program_create);

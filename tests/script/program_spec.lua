@@ -53,6 +53,24 @@ describe("a program", function()
     assert.same(a, b)
     assert.not_equal(a[1], c[1])
   end)
+  it("says what its items took, and forgets it", function()
+    local p = decoder { ranks = 2, mesh = { dp = 2 } }
+    train(p, 2)
+    for rank = 0, 1 do
+      local items, whole = p:times(rank)
+      local seconds, ops = 0, {}
+      for _, item in ipairs(items) do
+        assert.equal(2, item.steps)
+        seconds = seconds + item.seconds
+        ops[item.op] = (ops[item.op] or 0) + item.flops + item.bytes
+      end
+      assert.is_true(seconds > 0 and whole > 0 and ops.matmul > ops.add and ops.all_reduce > 0)
+      assert.equal(p:memory().ranks[rank + 1].items, #items)
+    end
+    local again, whole = p:times()
+    assert.equal(0, again[1].steps + again[1].seconds + whole)
+    assert.error_matches(function() p:times(2) end, "rank 2 does not run here")
+  end)
   it("gives the same losses on 2 and 3 ranks, and in units", function()
     local whole = train(decoder {}, 4)
     for _, options in ipairs { { ranks = 2, mesh = { dp = 2 } }, { ranks = 3, mesh = { dp = "auto" } }, { units = 2 },
