@@ -1,6 +1,6 @@
-/* row_sets.c: the rows of every hop, as intersections and unions of runs of consecutive positions.
-** Index and position are different things: tokens are cut into runs of one document with consecutive positions, what a
-** member's queries see becomes intervals of positions, and the one is laid over the other. All is linear in runs. */
+/* row_sets.c: the rows of a member's hops, as intersections and unions of runs of consecutive positions.
+** Index and position are different things: tokens are cut into runs of one document with consecutive positions, what
+** members' queries see becomes intervals of positions, and the one is laid over the other: once by each owner's runs. */
 #include "data/row_sets.h"
 
 typedef struct held_run { /* a member's rows [row, row + count): positions [first, first + count) of a document */
@@ -20,16 +20,19 @@ typedef struct row_set {
 
 typedef LT_VEC(lt_row_run) run_list;
 
+typedef LT_VEC(sight) sight_list;
+
 struct lt_row_sets {
   lt_route route;
+  int32_t self;
   int64_t window;                     /* INT64_MAX: none */
-  int32_t *child, *next;              /* [hops + 1] the hops that hand on from one: the last such, and the one before */
   LT_VEC(held_run) held;              /* of the unit at hand, member by member, ascending in row */
-  LT_VEC(sight) sights;               /* likewise, ascending in document and position, apart from each other */
-  LT_VEC(sight) spare;                /* for sorting them */
+  sight_list sights;                  /* likewise, ascending in document and position, apart from each other */
   int64_t *held_first, *sights_first; /* [members + 1] */
-  run_list runs, made, more;          /* of all sets; of the one being made */
-  LT_VEC(row_set) sets;               /* [units * hops * members], of what comes; then as many of what goes back */
+  int32_t line_first, line_n; /* the members whose sights `line` has: so many from the first on, round the ring */
+  sight_list line, spare;     /* spare: for sorting and uniting */
+  run_list runs, made;        /* of all sets; of the one being made */
+  LT_VEC(row_set) sets;       /* [units * hops * LT_ROW_WAYS] */
 };
 
 /* ---- Lists of runs ---- */
@@ -44,15 +47,6 @@ static bool add_run(run_list *l, lt_row_run r) {
   }
   if (!(last = lt_vec_push(l))) return false;
   *last = r;
-  return true;
-}
-
-static bool unite(const lt_row_run *a, int64_t n, const lt_row_run *b, int64_t m, run_list *out) {
-  out->n = 0;
-  for (int64_t i = 0, j = 0; i < n || j < m;) {
-    const bool take_a = j == m || (i < n && a[i].row <= b[j].row);
-    if (!add_run(out, take_a ? a[i++] : b[j++])) return false;
-  }
   return true;
 }
 
@@ -101,19 +95,8 @@ static bool sort(lt_row_sets *s, sight *at, int64_t n) {
   }
 }
 
-/* What the queries of held runs [first, held.n) see, as intervals in order that do not touch. */
-static bool add_sights(lt_row_sets *s, int64_t first) {
-  const int64_t begin = s->sights.n;
-  for (int64_t i = first; i < s->held.n; i++) {
-    const held_run *h = &s->held.at[i];
-    sight *v = lt_vec_push(&s->sights);
-    if (!v) return false;
-    *v = (sight){h->document, h->first - s->window + 1, h->first + h->count};
-  }
-  sight *at = s->sights.at + begin;
-  const int64_t n = s->sights.n - begin;
-  if (n == 0) return true;
-  if (!sort(s, at, n)) return false;
+/* Intervals in order, those that touch or overlap made one: how many are left. */
+static int64_t join_up(sight *at, int64_t n) {
   int64_t kept = 0;
   for (int64_t i = 1; i < n; i++) {
     sight *last = &at[kept];
@@ -122,7 +105,22 @@ static bool add_sights(lt_row_sets *s, int64_t first) {
     else if (at[i].end > last->end)
       last->end = at[i].end;
   }
-  s->sights.n = begin + kept + 1;
+  return n ? kept + 1 : 0;
+}
+
+/* What the queries of held runs [first, held.n) see. */
+static bool add_sights(lt_row_sets *s, int64_t first) {
+  const int64_t begin = s->sights.n;
+  for (int64_t i = first; i < s->held.n; i++) {
+    const held_run *h = &s->held.at[i];
+    sight *v = lt_vec_push(&s->sights);
+    if (!v) return false;
+    *v = (sight){h->document, h->first - s->window + 1, h->first + h->count};
+  }
+  const int64_t n = s->sights.n - begin;
+  if (n == 0) return true;
+  if (!sort(s, s->sights.at + begin, n)) return false;
+  s->sights.n = begin + join_up(s->sights.at + begin, n);
   return true;
 }
 
@@ -130,6 +128,7 @@ static bool add_sights(lt_row_sets *s, int64_t first) {
 static bool read_unit(lt_row_sets *s, const lt_step_table *t, const lt_deal *d, int32_t dp, int32_t unit) {
   const int32_t parts = d->sp / s->route.members;
   s->held.n = s->sights.n = 0;
+  s->line_n = 0;
   for (int32_t m = 0; m < s->route.members; m++) {
     int64_t row = 0;
     s->held_first[m] = s->held.n;
@@ -164,60 +163,94 @@ static int64_t search(const sight *at, int64_t n, const held_run *h) {
   return low;
 }
 
-/* The rows of `owner` that queries of `member` see. The owner's runs mostly ascend in position as they do in row: then
-** the next interval is the last or comes soon after it; else it is searched. */
-static bool see(const lt_row_sets *s, int32_t owner, int32_t member, run_list *out) {
-  const sight *at = s->sights.at + s->sights_first[member];
-  const int64_t n = s->sights_first[member + 1] - s->sights_first[member];
+/* `line` becomes what `n` members from `first` on see; where it has the first of them, the others are added. */
+static bool look(lt_row_sets *s, int32_t first, int32_t n) {
+  if (s->line_first != first || s->line_n > n) s->line_n = 0;
+  if (s->line_n == 0) s->line.n = 0;
+  s->line_first = first;
+  for (; s->line_n < n; s->line_n++) {
+    const int32_t m = (first + s->line_n) % s->route.members;
+    const int64_t more = s->sights_first[m + 1] - s->sights_first[m], all = s->line.n + more;
+    s->spare.n = 0;
+    if (!lt_vec_grow((void **)&s->spare.at, &s->spare.n, &s->spare.cap, all, sizeof *s->spare.at)) return false;
+    merge(s->line.at, s->line.n, s->sights.at + s->sights_first[m], more, s->spare.at);
+    const sight_list swap = s->line;
+    s->line = s->spare;
+    s->line.n = join_up(s->line.at, all);
+    s->spare = swap;
+  }
+  return true;
+}
+
+/* The rows of `owner` that the line at hand sees become a set. The owner's runs mostly ascend in position as they do in
+** row: then the next interval is the last or comes soon after it; else it is searched. */
+static bool keep_seen(lt_row_sets *s, int32_t owner, row_set *set) {
+  const sight *at = s->line.at;
+  const int64_t n = s->line.n;
   const held_run *h = s->held.at + s->held_first[owner], *end = s->held.at + s->held_first[owner + 1], *before = NULL;
-  out->n = 0;
+  const int64_t first = s->runs.n;
+  s->made.n = 0;
   for (int64_t j = 0; h < end; before = h++) {
     const int64_t h_end = h->first + h->count;
-    if (before && (h->document < before->document || (h->document == before->document && h->first < before->first)))
+    if (!before || h->document < before->document || (h->document == before->document && h->first < before->first))
       j = search(at, n, h);
     while (j < n && (at[j].document < h->document || (at[j].document == h->document && at[j].end <= h->first))) j++;
     for (int64_t k = j; k < n && at[k].document == h->document && at[k].first < h_end; k++) {
       const int64_t low = at[k].first > h->first ? at[k].first : h->first, high = at[k].end < h_end ? at[k].end : h_end;
       const int64_t skip = low - h->first;
-      if (!add_run(out, (lt_row_run){h->row + skip, h->token + skip, high - low})) return false;
+      if (!add_run(&s->made, (lt_row_run){h->row + skip, h->token + skip, high - low})) return false;
     }
   }
-  return true;
-}
-
-static row_set *set_of(const lt_row_sets *s, int32_t unit, int32_t hop, int32_t member, bool back) {
-  const int64_t at = ((int64_t)unit * lt_route_hops(&s->route) + hop - 1) * s->route.members + member;
-  return &s->sets.at[at + (back ? s->sets.n / 2 : 0)];
-}
-
-/* The rows at hand become a set. */
-static bool keep_set(lt_row_sets *s, row_set *set) {
-  *set = (row_set){.first = s->runs.n, .n = s->made.n};
+  *set = (row_set){.first = first, .n = s->made.n};
   if (set->n == 0) return true;
   if (!lt_vec_grow((void **)&s->runs.at, &s->runs.n, &s->runs.cap, set->n, sizeof *s->runs.at)) return false;
-  for (int64_t i = 0; i < set->n; i++) set->rows += s->made.at[i].count;
-  memcpy(s->runs.at + s->runs.n, s->made.at, (size_t)set->n * sizeof *s->runs.at);
+  memcpy(s->runs.at + first, s->made.at, (size_t)set->n * sizeof *s->runs.at);
   s->runs.n += set->n;
+  for (int64_t i = 0; i < set->n; i++) set->rows += s->made.at[i].count;
   return true;
 }
 
-/* The sets of a hop at a member; those of all hops that hand on from it are there. */
-static bool make_sets(lt_row_sets *s, int32_t unit, int32_t hop, int32_t member) {
-  row_set *set = set_of(s, unit, hop, member, false), *back = set_of(s, unit, hop, member, true);
-  if (!see(s, lt_hop_owner(&s->route, hop, member), member, &s->made)) return false;
-  const bool sums = s->route.kind == LT_ROUTE_TWO_LEVEL, apart = s->child[hop] && !sums;
-  if (apart && !keep_set(s, back)) return false;
-  for (int32_t c = s->child[hop]; c; c = s->next[c]) {
-    const row_set *further = set_of(s, unit, c, lt_hop_to(&s->route, c, member), false);
-    if (further->n == 0) continue;
-    if (!unite(s->made.at, s->made.n, s->runs.at + further->first, further->n, &s->more)) return false;
-    const run_list swap = s->made;
-    s->made = s->more;
-    s->more = swap;
+static row_set *set_of(const lt_row_sets *s, int32_t unit, int32_t hop, lt_row_way way) {
+  return &s->sets.at[((int64_t)unit * lt_route_hops(&s->route) + hop - 1) * LT_ROW_WAYS + way];
+}
+
+/* The rows that come to a member at a hop: those that it sees, and those it hands them on to. */
+static bool keep_coming(lt_row_sets *s, int32_t hop, int32_t member, row_set *set) {
+  const lt_route *r = &s->route;
+  bool ok;
+  if (r->kind == LT_ROUTE_RING)
+    ok = look(s, member, r->members - hop);
+  else if (lt_hop_is_far(r, hop))
+    ok = look(s, member / r->inner * r->inner, r->inner);
+  else
+    ok = look(s, member, 1);
+  return ok && keep_seen(s, lt_hop_owner(r, hop, member), set);
+}
+
+/* Of one way all hops, the last one first: what a line of them sees grows. */
+static bool make_way(lt_row_sets *s, int32_t unit, lt_row_way way) {
+  const lt_route *r = &s->route;
+  bool ok = true;
+  for (int32_t hop = lt_route_hops(r); ok && hop > 0; hop--) {
+    row_set *set = set_of(s, unit, hop, way);
+    switch (way) {
+    case LT_ROWS_COME: ok = keep_coming(s, hop, s->self, set); break;
+    case LT_ROWS_GO: ok = keep_coming(s, hop, lt_hop_to(r, hop, s->self), set); break;
+    case LT_ROWS_GO_HOME:
+      if (r->kind == LT_ROUTE_RING) /* what it only hands on others send back */
+        ok = look(s, s->self, 1) && keep_seen(s, lt_hop_owner(r, hop, s->self), set);
+      else
+        *set = *set_of(s, unit, hop, LT_ROWS_COME);
+      break;
+    case LT_ROWS_COME_HOME:
+      if (r->kind == LT_ROUTE_RING)
+        ok = look(s, lt_hop_back_from(r, hop, s->self), 1) && keep_seen(s, s->self, set);
+      else
+        *set = *set_of(s, unit, hop, LT_ROWS_GO);
+      break;
+    }
   }
-  if (!keep_set(s, set)) return false;
-  if (!apart) *back = *set;
-  return true;
+  return ok;
 }
 
 lt_status lt_row_sets_update(lt_row_sets *s, const lt_step_table *t, const lt_deal *d, int32_t dp, lt_error *e) {
@@ -228,21 +261,20 @@ lt_status lt_row_sets_update(lt_row_sets *s, const lt_step_table *t, const lt_de
     lt_error_got(e, "%d members", (int)members);
     return LT_USAGE;
   }
-  const int64_t sets = 2 * (int64_t)d->units * hops * members;
+  const int64_t sets = (int64_t)d->units * hops * LT_ROW_WAYS;
   s->runs.n = s->sets.n = 0;
   bool ok = lt_vec_grow((void **)&s->sets.at, &s->sets.n, &s->sets.cap, sets, sizeof *s->sets.at);
   if (ok) s->sets.n = sets;
   for (int32_t unit = 0; ok && unit < d->units; unit++) {
     ok = read_unit(s, t, d, dp, unit);
-    for (int32_t hop = hops; ok && hop > 0; hop--)
-      for (int32_t m = 0; ok && m < members; m++) ok = make_sets(s, unit, hop, m);
+    for (int way = 0; ok && way < LT_ROW_WAYS; way++) ok = make_way(s, unit, (lt_row_way)way);
   }
   return ok ? LT_OK : lt_fail_memory(e, (size_t)s->runs.n * 2 * sizeof *s->runs.at, "the rows of an exchange");
 }
 
 /* ---- Life, and what others ask ---- */
 
-lt_status lt_row_sets_create(const lt_route *route, int64_t window, lt_row_sets **out, lt_error *e) {
+lt_status lt_row_sets_create(const lt_route *route, int32_t member, int64_t window, lt_row_sets **out, lt_error *e) {
   *out = NULL;
   const int32_t inner = route->kind == LT_ROUTE_TWO_LEVEL ? route->inner : 1;
   if (route->members < 1 || inner < 1 || route->members % inner != 0 || window < 0) {
@@ -250,23 +282,23 @@ lt_status lt_row_sets_create(const lt_route *route, int64_t window, lt_row_sets 
     lt_error_got(e, "%d members, %d inner, window %lld", (int)route->members, (int)route->inner, (long long)window);
     return LT_USAGE;
   }
-  const size_t members = (size_t)route->members;
+  if (member < 0 || member >= route->members) {
+    lt_fail(e, LT_USAGE, "the rows of an exchange are asked for by somebody who is not a member");
+    lt_error_expected(e, "0 to %d", (int)route->members - 1);
+    lt_error_got(e, "%d", (int)member);
+    return LT_USAGE;
+  }
+  const size_t bounds = (size_t)route->members + 1;
   lt_row_sets *s = calloc(1, sizeof *s);
   if (!s) return lt_fail_memory(e, sizeof *s, "the rows of an exchange");
   s->route = *route;
+  s->self = member;
   s->window = window > 0 ? window : INT64_MAX;
-  s->child = calloc(members, sizeof *s->child);
-  s->next = calloc(members, sizeof *s->next);
-  s->held_first = calloc(members + 1, sizeof *s->held_first);
-  s->sights_first = calloc(members + 1, sizeof *s->sights_first);
-  if (!s->child || !s->next || !s->held_first || !s->sights_first) {
+  s->held_first = calloc(bounds, sizeof *s->held_first);
+  s->sights_first = calloc(bounds, sizeof *s->sights_first);
+  if (!s->held_first || !s->sights_first) {
     lt_row_sets_free(s);
-    return lt_fail_memory(e, (members + 1) * 24, "the rows of an exchange");
-  }
-  for (int32_t hop = 1; hop <= lt_route_hops(route); hop++) {
-    const int32_t parent = lt_hop_parent(route, hop);
-    s->next[hop] = s->child[parent];
-    s->child[parent] = hop;
+    return lt_fail_memory(e, bounds * 2 * sizeof *s->held_first, "the rows of an exchange");
   }
   *out = s;
   return LT_OK;
@@ -274,36 +306,24 @@ lt_status lt_row_sets_create(const lt_route *route, int64_t window, lt_row_sets 
 
 void lt_row_sets_free(lt_row_sets *s) {
   if (!s) return;
-  free(s->child);
-  free(s->next);
   free(s->held_first);
   free(s->sights_first);
   lt_vec_free(&s->held);
   lt_vec_free(&s->sights);
+  lt_vec_free(&s->line);
   lt_vec_free(&s->spare);
   lt_vec_free(&s->runs);
   lt_vec_free(&s->made);
-  lt_vec_free(&s->more);
   lt_vec_free(&s->sets);
   free(s);
 }
 
-int64_t lt_row_sets_rows(const lt_row_sets *s, int32_t unit, int32_t hop, int32_t member) {
-  return set_of(s, unit, hop, member, false)->rows;
+int64_t lt_row_sets_rows(const lt_row_sets *s, int32_t unit, int32_t hop, lt_row_way way) {
+  return set_of(s, unit, hop, way)->rows;
 }
 
-const lt_row_run *lt_row_sets_runs(const lt_row_sets *s, int32_t unit, int32_t hop, int32_t member, int64_t *n) {
-  const row_set *set = set_of(s, unit, hop, member, false);
-  *n = set->n;
-  return s->runs.at + set->first;
-}
-
-int64_t lt_row_sets_rows_back(const lt_row_sets *s, int32_t unit, int32_t hop, int32_t member) {
-  return set_of(s, unit, hop, member, true)->rows;
-}
-
-const lt_row_run *lt_row_sets_runs_back(const lt_row_sets *s, int32_t unit, int32_t hop, int32_t member, int64_t *n) {
-  const row_set *set = set_of(s, unit, hop, member, true);
+const lt_row_run *lt_row_sets_runs(const lt_row_sets *s, int32_t unit, int32_t hop, lt_row_way way, int64_t *n) {
+  const row_set *set = set_of(s, unit, hop, way);
   *n = set->n;
   return s->runs.at + set->first;
 }

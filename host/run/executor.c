@@ -119,6 +119,7 @@ static bool allocate(lt_executor *x) {
   for (int lane = 0; lane < LT_LANES; lane++) x->order[lane] = array(items, sizeof *x->order[lane], &ok);
   x->group = array((size_t)s->group.n * LT_LANES, sizeof *x->group, &ok);
   x->rows = array((size_t)s->graph->hops.n, sizeof *x->rows, &ok);
+  x->member = array((size_t)s->graph->hops.n, sizeof *x->member, &ok);
   for (int lane = 0; lane < LT_LANES; lane++)
     for (int i = 0; i < 2 * LT_COMM_DEPTH; i++)
       x->flight[lane][i / 2].parts[i % 2] = array((size_t)members, sizeof *x->flight[0][0].parts[0], &ok);
@@ -165,8 +166,11 @@ lt_status lt_executor_create(const lt_schedule *s, const lt_device *d, lt_comm *
   x->depth = LT_NONE;
   for (int32_t i = 0; i < s->graph->control.n; i++)
     if (!strcmp(s->graph->control.at[i].name, LT_CONTROL_DEPTH)) x->depth = i;
-  for (int64_t i = 0; !status && i < s->graph->hops.n; i++)
-    status = lt_row_sets_create(&s->graph->hops.at[i].route, s->graph->hops.at[i].window, &x->rows[i], e);
+  for (int64_t i = 0; !status && i < s->graph->hops.n; i++) {
+    const lt_hops *h = &s->graph->hops.at[i];
+    x->member[i] = index_along(s, h->axes);
+    status = lt_row_sets_create(&h->route, x->member[i], h->window, &x->rows[i], e);
+  }
   for (int32_t i = 0; !status && i < s->item.n; i++) {
     lt_lane lane = s->item.at[i].lane;
     x->order[lane][x->count[lane]++] = i;
@@ -211,6 +215,7 @@ void lt_executor_free(lt_executor *x) {
   free(x->group);
   for (int64_t i = 0; x->rows && i < x->s->graph->hops.n; i++) lt_row_sets_free(x->rows[i]);
   free(x->rows);
+  free(x->member);
   for (int i = 0; i < LT_LANES * LT_COMM_DEPTH; i++)
     for (int k = 0; k < 2; k++) free(x->flight[i / LT_COMM_DEPTH][i % LT_COMM_DEPTH].parts[k]);
   free(x);

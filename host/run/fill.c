@@ -13,14 +13,16 @@ static int64_t deal_tokens(void *context, int32_t dp, int32_t sp, int32_t unit) 
   return lt_deal_tokens(d, dp, sp, unit);
 }
 
-/* Of this rank's own part of dp: no other's are asked for by its items. */
+/* What its items ask for: what comes to this rank of its part of dp, and what comes to whom it sends to. */
 static int64_t set_rows(void *context, int32_t exchange, int32_t hop, bool back, int32_t dp, int32_t member,
                         int32_t unit) {
   const lt_executor *x = context;
   const lt_route *r = &x->s->graph->hops.at[exchange].route;
+  const int32_t self = x->member[exchange], to = back ? lt_hop_back(r, hop, self) : lt_hop_to(r, hop, self);
+  const lt_row_way comes = back ? LT_ROWS_COME_HOME : LT_ROWS_COME, goes = back ? LT_ROWS_GO_HOME : LT_ROWS_GO;
   if (unit < 0 || unit >= x->in.deal->units || dp != lt_coords_dp(x->s->mesh, &x->s->coords)) return 0;
-  if (back) return lt_row_sets_rows_back(x->rows[exchange], unit, hop, lt_hop_back_from(r, hop, member));
-  return lt_row_sets_rows(x->rows[exchange], unit, hop, member);
+  if (member != self && member != to) return 0;
+  return lt_row_sets_rows(x->rows[exchange], unit, hop, member == self ? comes : goes);
 }
 
 static lt_status find_rows(lt_executor *x, lt_error *e) {

@@ -6,32 +6,29 @@
 #include "graph/ops/hop.h"
 #include "graph/ops/table.h"
 
+#include <assert.h>
 #include <string.h>
 
-typedef struct side { /* one member's rows at a hop; hop 0: all of its own */
+typedef struct side { /* rows of a hop, some way; hop 0: all of one's own */
   const lt_row_sets *sets;
-  int32_t unit, hop, member;
-  bool back; /* only those whose sums go back */
+  int32_t unit, hop;
+  lt_row_way way;
 } side;
-
-static const lt_row_run *runs_of(const side *s, int64_t *n) {
-  if (s->back) return lt_row_sets_runs_back(s->sets, s->unit, s->hop, s->member, n);
-  return lt_row_sets_runs(s->sets, s->unit, s->hop, s->member, n);
-}
 
 /* Called for every run of the rows of one set, with where it lies among the rows of another that holds them all. */
 typedef void (*run_fn)(void *context, int64_t at, const lt_row_run *run);
 
 static void walk(const side *inner, const side *outer, run_fn fn, void *context) {
   int64_t n, m = 0, at = 0, before = 0;
-  const lt_row_run *run = runs_of(inner, &n), *all = outer->hop ? runs_of(outer, &m) : NULL;
+  const lt_row_run *run = lt_row_sets_runs(inner->sets, inner->unit, inner->hop, inner->way, &n);
+  const lt_row_run *all = outer->hop ? lt_row_sets_runs(outer->sets, outer->unit, outer->hop, outer->way, &m) : NULL;
   for (int64_t i = 0, j = 0; i < n; i++) {
     for (int64_t row = run[i].row, end = row + run[i].count; row < end;) {
       int64_t count = end - row;
       at = row;
       if (all) {
         while (j < m && all[j].row + all[j].count <= row) before += all[j++].count;
-        if (j == m) return;
+        assert(j < m && all[j].row <= row); /* a member sends and returns no row that did not come to it */
         at = before + row - all[j].row;
         if (all[j].row + all[j].count - row < count) count = all[j].row + all[j].count - row;
       }
@@ -47,15 +44,6 @@ static int32_t exchange_of(const lt_executor *x, int32_t item) {
   const lt_node *n = lt_item_node(x, item);
   return n->op == &lt_op_feed ? g->rows.at[g->value.at[n->out].rows - 1].exchange
                               : (int32_t)lt_attr_int(n, LT_HOP_EXCHANGE);
-}
-
-/* This rank's index among the members. */
-static int32_t member_of(const lt_executor *x, int32_t exchange) {
-  const lt_schedule *s = x->s;
-  int32_t member = 0;
-  for (int a = 0; a < LT_AXES; a++)
-    if (s->graph->hops.at[exchange].axes & LT_MASK(a)) member = member * s->mesh->size[a] + s->coords.at[a];
-  return member;
 }
 
 /* ---- A transfer ---- */
@@ -90,20 +78,20 @@ void lt_start_hop(lt_executor *x, lt_flight *f, lt_transfer *t) {
   const int32_t exchange = exchange_of(x, f->item), hop = (int32_t)lt_attr_int(n, LT_HOP_HOP), self = t->group->self;
   const lt_route *r = &x->s->graph->hops.at[exchange].route;
   const bool back = lt_attr_int(n, LT_HOP_BACK);
-  const int32_t to = lt_hop_sends_to(x->s->graph, n, self);
   t->kind = LT_SHIFT;
-  t->root = to;
+  t->root = lt_hop_sends_to(x->s->graph, n, self);
   t->from = lt_hop_receives_from(x->s->graph, n, self);
   t->count = x->size[x->s->count.at[it->counts]];
   t->recv_count = x->size[x->s->count.at[it->counts + 1]];
   t->recv = out->data;
   if (t->count == lt_operand_count(in)) return; /* all of it */
   const lt_row_sets *sets = x->rows[exchange];
-  const side held = {sets, it->unit, back ? hop : lt_hop_parent(r, hop), self, false};
-  const side wanted = {sets, it->unit, hop, back ? self : to, back};
+  const side held = {sets, it->unit, back ? hop : lt_hop_parent(r, hop), LT_ROWS_COME};
+  const side wanted = {sets, it->unit, hop, back ? LT_ROWS_GO_HOME : LT_ROWS_GO};
   const size_t row = (size_t)in->dim[1] * lt_dtype_bytes(in->dtype);
   run_of_rows all = {0};
   walk(&wanted, &held, span, &all);
+  assert(all.count * in->dim[1] == t->count);
   if (all.end - all.first == all.count) { /* they lie together: sent from where they are */
     t->send = (char *)in->data + (size_t)all.first * row;
     return;
@@ -137,8 +125,7 @@ void lt_load_rows(lt_executor *x, int32_t item) {
   const lt_hop_rows *r = &g->rows.at[g->value.at[lt_item_node(x, item)->out].rows - 1];
   const lt_operand *o = &x->operand[it->operand];
   const lt_tensor *t = x->in.feed[x->run[item].bound].tensor;
-  const side mine = {x->rows[r->exchange], it->unit, r->hop, member_of(x, r->exchange), false};
-  const side all = {x->rows[r->exchange], it->unit, 0, 0, false};
+  const side mine = {x->rows[r->exchange], it->unit, r->hop, LT_ROWS_COME}, all = {.hop = 0};
   loading m = {.rank = o->rank};
   m.local.dtype = o->dtype, m.local.data = o->data;
   m.host.dtype = t->dtype, m.host.data = t->data;
@@ -159,9 +146,8 @@ void lt_load_row_index(lt_executor *x, int32_t item) {
   const lt_node *n = lt_item_node(x, item);
   const int32_t exchange = exchange_of(x, item), hop = (int32_t)lt_attr_int(n, LT_HOP_HOP);
   const lt_route *r = &x->s->graph->hops.at[exchange].route;
-  const int32_t self = member_of(x, exchange);
-  const side theirs = {x->rows[exchange], it->unit, hop, lt_hop_back_from(r, hop, self), true};
-  const side mine = {x->rows[exchange], it->unit, lt_hop_home(r, hop), self, false};
+  const side theirs = {x->rows[exchange], it->unit, hop, LT_ROWS_COME_HOME};
+  const side mine = {x->rows[exchange], it->unit, lt_hop_home(r, hop), LT_ROWS_COME};
   int32_t *to = x->operand[it->operand].data;
   walk(&theirs, &mine, count_up, &to);
 }

@@ -54,7 +54,7 @@ typedef struct pack_cost {
 /* A step of one layer's attention: hops by the direct route, two buffers: a hop's keys travel while those before are computed with. One core and one link of a plain machine: 4 flops a pair and feature
 ** forward, 10 backward, of 256 features at 50 GFLOP/s; keys and values of 128 features in float32, and their gradients,
 ** three times over, at 4 GB/s. */
-static double pack_simulate(const lt_deal_sequence *s, const int64_t *pairs, const lt_row_sets *direct) {
+static double pack_simulate(const lt_deal_sequence *s, const int64_t *pairs, lt_row_sets *const *direct) {
   const double pair = 14.0 * 256 / 50e9, moved = 3 * 2.0 * 128 * 4 / 4e9;
   const int32_t n = s->ranks;
   double slowest = 0;
@@ -64,7 +64,7 @@ static double pack_simulate(const lt_deal_sequence *s, const int64_t *pairs, con
       const int32_t from = (r - h + n) % n;
       const double begin = arrived > before ? arrived : before; /* its buffer is free */
       before = done;
-      arrived = begin + (double)lt_row_sets_rows(direct, 0, h, r) * moved;
+      arrived = begin + (double)lt_row_sets_rows(direct[r], 0, h, LT_ROWS_COME) * moved;
       done = (arrived > done ? arrived : done) + (double)pairs[r * n + from] * pair;
     }
     if (done > slowest) slowest = done;
@@ -97,16 +97,14 @@ static lt_status pack_owners(void *context, const lt_deal_sequence *s, int32_t *
   return LT_OK;
 }
 
-/* What the hops of a route carry in a step of this pack, so dealt. The caller frees it. */
-static lt_row_sets *pack_sets(const lt_deal_sequence *s, int32_t *owner, lt_route_kind kind) {
+/* What the hops of a route carry in a step of this pack, so dealt: [ranks], for pack_free_sets. */
+static lt_row_sets **pack_sets(const lt_deal_sequence *s, int32_t *owner, lt_route_kind kind) {
   const lt_deal_policy dealt = {.kind = LT_PARTITION_OWN, .function = pack_owners, .context = owner};
   const lt_route r = {kind, s->ranks, 1};
   lt_step_table *t = NULL;
   lt_deal *d = NULL;
-  lt_row_sets *sets = NULL;
-  bool ok = lt_step_table_create(s->tokens, 1, &t, NULL) == LT_OK &&
-            lt_deal_create(1, s->ranks, 1, &d, NULL) == LT_OK && lt_row_sets_create(&r, 0, &sets, NULL) == LT_OK;
-  if (!ok) abort();
+  lt_row_sets **sets = calloc((size_t)s->ranks, sizeof(lt_row_sets *));
+  if (!sets || lt_step_table_create(s->tokens, 1, &t, NULL) || lt_deal_create(1, s->ranks, 1, &d, NULL)) abort();
   t->tokens = t->start[1] = s->tokens;
   t->sequences = 1;
   for (int64_t k = 0; k < s->documents; k++)
@@ -115,24 +113,30 @@ static lt_row_sets *pack_sets(const lt_deal_sequence *s, int32_t *owner, lt_rout
       t->position[i] = (int32_t)(i - s->document[k]);
     }
   lt_deal_use(d, &dealt, 0);
-  ok = lt_deal_step(d, t, s->block, NULL) == LT_OK && lt_row_sets_update(sets, t, d, 0, NULL) == LT_OK;
-  if (!ok) abort();
+  if (lt_deal_step(d, t, s->block, NULL)) abort();
+  for (int32_t m = 0; m < s->ranks; m++)
+    if (lt_row_sets_create(&r, m, 0, &sets[m], NULL) || lt_row_sets_update(sets[m], t, d, 0, NULL)) abort();
   lt_deal_free(d);
   lt_step_table_free(t);
   return sets;
 }
 
-static double pack_moved(const lt_deal_sequence *s, const lt_row_sets *sets) {
+static void pack_free_sets(const lt_deal_sequence *s, lt_row_sets **sets) {
+  for (int32_t m = 0; m < s->ranks; m++) lt_row_sets_free(sets[m]);
+  free(sets);
+}
+
+static double pack_moved(const lt_deal_sequence *s, lt_row_sets *const *sets) {
   int64_t moved = 0;
   for (int32_t h = 1; h < s->ranks; h++)
-    for (int32_t r = 0; r < s->ranks; r++) moved += lt_row_sets_rows(sets, 0, h, r);
+    for (int32_t r = 0; r < s->ranks; r++) moved += lt_row_sets_rows(sets[r], 0, h, LT_ROWS_COME);
   return s->ranks > 1 ? (double)moved / ((double)(s->ranks - 1) * (double)s->tokens) : 0;
 }
 
 static pack_cost pack_measure(const lt_deal_sequence *s, int32_t *owner) {
   const int32_t n = s->ranks;
   int64_t *pairs = calloc((size_t)(n * n), sizeof *pairs);
-  lt_row_sets *direct = pack_sets(s, owner, LT_ROUTE_DIRECT), *ring = pack_sets(s, owner, LT_ROUTE_RING);
+  lt_row_sets **direct = pack_sets(s, owner, LT_ROUTE_DIRECT), **ring = pack_sets(s, owner, LT_ROUTE_RING);
   int64_t most = 0, all = 0, held_most = 0;
   pack_cost c = {.idle = 0};
   pack_count(s, owner, pairs);
@@ -152,8 +156,8 @@ static pack_cost pack_measure(const lt_deal_sequence *s, int32_t *owner) {
   c.step = pack_simulate(s, pairs, direct) / (mean * 14.0 * 256 / 50e9);
   c.share = (double)held_most * n / (double)s->blocks;
   free(pairs);
-  lt_row_sets_free(direct);
-  lt_row_sets_free(ring);
+  pack_free_sets(s, direct);
+  pack_free_sets(s, ring);
   return c;
 }
 

@@ -94,15 +94,12 @@ static bool comes_by(const lt_route *r, int32_t owner, int32_t member, int32_t h
   return false;
 }
 
-/* One set, row by row; and its runs: as long as can be, ascending, each on its tokens. */
-static bool check_set(const brute *b, const lt_row_sets *s, const lt_route *r, int32_t unit, int32_t hop, int32_t m) {
-  const int32_t owner = lt_hop_owner(r, hop, m);
-  bool want[TOKENS] = {false}, got[TOKENS] = {false}, ok = true;
+/* One set against the rows of `owner` that are wanted; and its runs: as long as can be, ascending, each on its tokens. */
+static bool check_set(const brute *b, const lt_row_sets *s, int32_t unit, int32_t hop, lt_row_way way, int32_t owner,
+                      const bool *want) {
+  bool got[TOKENS] = {false}, ok = true;
   int64_t n, rows = 0;
-  for (int32_t k = 0; k < r->members; k++)
-    if (comes_by(r, owner, k, hop, m))
-      for (int64_t i = 0; i < b->rows[owner]; i++) want[i] |= b->need[owner][k][i];
-  const lt_row_run *run = lt_row_sets_runs(s, unit, hop, m, &n);
+  const lt_row_run *run = lt_row_sets_runs(s, unit, hop, way, &n);
   for (int64_t k = 0; k < n && ok; k++) {
     const int64_t end = run[k].row + run[k].count;
     const bool follows = k > 0 && run[k].row == run[k - 1].row + run[k - 1].count;
@@ -115,19 +112,46 @@ static bool check_set(const brute *b, const lt_row_sets *s, const lt_route *r, i
       rows++;
     }
   }
-  ok = ok && CHECK_INT(memcmp(want, got, sizeof want), 0) && CHECK_INT(lt_row_sets_rows(s, unit, hop, m), rows);
-  return ok;
+  return ok && CHECK_INT(memcmp(want, got, sizeof got), 0) && CHECK_INT(lt_row_sets_rows(s, unit, hop, way), rows);
 }
 
-static bool check_step(lt_row_sets *s, const lt_route *r, int64_t window, const lt_step_table *t, const lt_deal *d) {
+/* What comes to a member at a hop: what it, or one that gets it by way of there, needs. Its sums go home of what it needs
+** itself; with two levels of all of it. */
+static bool check_member(const brute *b, const lt_row_sets *s, const lt_route *r, int32_t unit, int32_t hop, int32_t m,
+                         bool goes) {
+  const int32_t owner = lt_hop_owner(r, hop, m);
+  bool come[TOKENS] = {false};
+  for (int32_t k = 0; k < r->members; k++)
+    if (comes_by(r, owner, k, hop, m))
+      for (int64_t i = 0; i < b->rows[owner]; i++) come[i] |= b->need[owner][k][i];
+  const bool *home = r->kind == LT_ROUTE_TWO_LEVEL ? come : b->need[owner][m];
+  return check_set(b, s, unit, hop, goes ? LT_ROWS_GO : LT_ROWS_COME, owner, come) &&
+         check_set(b, s, unit, hop, goes ? LT_ROWS_COME_HOME : LT_ROWS_GO_HOME, owner, home);
+}
+
+static bool check_same(const lt_row_sets *a, lt_row_way way, const lt_row_sets *b, lt_row_way other, int32_t unit,
+                       int32_t hop) {
+  int64_t n, m;
+  const lt_row_run *x = lt_row_sets_runs(a, unit, hop, way, &n), *y = lt_row_sets_runs(b, unit, hop, other, &m);
+  return CHECK_INT(n, m) && (n == 0 || CHECK_INT(memcmp(x, y, (size_t)n * sizeof *x), 0));
+}
+
+/* A member's own sets, and its senders': what goes from one is what comes to the other. */
+static bool check_step(lt_row_sets **s, const lt_route *r, int64_t window, const lt_step_table *t, const lt_deal *d) {
   static brute b;
   bool ok = true;
   for (int32_t dp = 0; dp < d->dp && ok; dp++) {
-    ok = CHECK_INT(lt_row_sets_update(s, t, d, dp, NULL), LT_OK);
+    for (int32_t m = 0; m < r->members; m++) ok = ok && CHECK_INT(lt_row_sets_update(s[m], t, d, dp, NULL), LT_OK);
     for (int32_t unit = 0; unit < d->units && ok; unit++) {
       count(&b, t, d, r->members, dp, unit, window);
       for (int32_t hop = 1; hop <= lt_route_hops(r) && ok; hop++)
-        for (int32_t m = 0; m < r->members && ok; m++) ok = check_set(&b, s, r, unit, hop, m);
+        for (int32_t m = 0; m < r->members && ok; m++) {
+          const int32_t to = lt_hop_to(r, hop, m), back = lt_hop_back_from(r, hop, m);
+          ok = check_member(&b, s[m], r, unit, hop, m, false);
+          if (to == back) ok = ok && check_member(&b, s[m], r, unit, hop, to, true);
+          ok = ok && check_same(s[m], LT_ROWS_GO, s[to], LT_ROWS_COME, unit, hop);
+          ok = ok && check_same(s[m], LT_ROWS_COME_HOME, s[back], LT_ROWS_GO_HOME, unit, hop);
+        }
     }
   }
   return ok;
@@ -137,8 +161,9 @@ static bool check_step(lt_row_sets *s, const lt_route *r, int64_t window, const 
 static void check_route(const lt_route *r, int64_t window, lt_step_table *t, draw *rng) {
   static const lt_partition kinds[] = {LT_PARTITION_CONTIGUOUS, LT_PARTITION_ZIGZAG, LT_PARTITION_STRIPED,
                                        LT_PARTITION_BALANCED, LT_PARTITION_OWN};
-  lt_row_sets *s = NULL;
-  bool ok = CHECK_INT(lt_row_sets_create(r, window, &s, NULL), LT_OK);
+  lt_row_sets *s[MEMBERS] = {NULL};
+  bool ok = true;
+  for (int32_t m = 0; m < r->members; m++) ok &= CHECK_INT(lt_row_sets_create(r, m, window, &s[m], NULL), LT_OK);
   for (int k = 0; k < 5 && ok; k++)
     for (int kind = 0; kind < TABLES && ok; kind++)
       for (int32_t parts = 1; parts <= PARTS && ok; parts++) {
@@ -152,7 +177,7 @@ static void check_route(const lt_route *r, int64_t window, lt_step_table *t, dra
                   (int)r->members, (int)r->inner, (long long)window, lt_partition_name(kinds[k]), kind, (int)parts);
         lt_deal_free(d);
       }
-  lt_row_sets_free(s);
+  for (int32_t m = 0; m < r->members; m++) lt_row_sets_free(s[m]);
 }
 
 static void test_double_loop(void) {
@@ -176,7 +201,7 @@ static void test_double_loop(void) {
 typedef struct document {
   lt_step_table *t;
   lt_deal *d;
-  lt_row_sets *s;
+  lt_row_sets *s[2 * MEMBERS];
 } document;
 
 static document open_document(int64_t n, lt_partition kind, const lt_route *r, int64_t window, int64_t block) {
@@ -187,13 +212,15 @@ static document open_document(int64_t n, lt_partition kind, const lt_route *r, i
   x.t->sequences = 1;
   for (int64_t i = 0; i < n; i++) x.t->position[i] = (int32_t)i;
   x.d = deal(x.t, &p, 1, r->members, 1, block);
-  if (!CHECK_INT(lt_row_sets_create(r, window, &x.s, NULL), LT_OK)) exit(1);
-  CHECK_INT(lt_row_sets_update(x.s, x.t, x.d, 0, NULL), LT_OK);
+  for (int32_t m = 0; m < r->members; m++) {
+    if (!CHECK_INT(lt_row_sets_create(r, m, window, &x.s[m], NULL), LT_OK)) exit(1);
+    CHECK_INT(lt_row_sets_update(x.s[m], x.t, x.d, 0, NULL), LT_OK);
+  }
   return x;
 }
 
 static void close_document(document *x) {
-  lt_row_sets_free(x->s);
+  for (int32_t m = 0; m < 2 * MEMBERS; m++) lt_row_sets_free(x->s[m]);
   lt_deal_free(x->d);
   lt_step_table_free(x->t);
 }
@@ -207,10 +234,10 @@ static void test_window(void) {
       int64_t left = window - 1 < 100 * m ? window - 1 : 100 * m;
       for (int32_t hop = 1; hop < 8; hop++) {
         const int64_t want = hop > m || left < 0 ? 0 : left < 100 ? left : 100;
-        CHECK_INT(lt_row_sets_rows(x.s, 0, hop, m), want);
+        CHECK_INT(lt_row_sets_rows(x.s[m], 0, hop, LT_ROWS_COME), want);
         left -= want;
         int64_t n;
-        const lt_row_run *run = lt_row_sets_runs(x.s, 0, hop, m, &n);
+        const lt_row_run *run = lt_row_sets_runs(x.s[m], 0, hop, LT_ROWS_COME, &n);
         CHECK_INT(n, want > 0);
         if (n == 1) CHECK_INT(run->row, 100 - want); /* the owner's last rows */
       }
@@ -227,7 +254,7 @@ static void test_ring(void) {
   int64_t all = 0;
   document x = open_document(1600, LT_PARTITION_CONTIGUOUS, &r, 0, 10);
   for (int32_t hop = 1; hop < 8; hop++)
-    for (int32_t m = 0; m < 8; m++) CHECK_INT(lt_row_sets_rows(x.s, 0, hop, m), m >= hop ? 200 : 0);
+    for (int32_t m = 0; m < 8; m++) CHECK_INT(lt_row_sets_rows(x.s[m], 0, hop, LT_ROWS_COME), m >= hop ? 200 : 0);
   close_document(&x);
   x = open_document(1600, LT_PARTITION_ZIGZAG, &r, 0, 10);
   for (int32_t m = 0; m < 8; m++)
@@ -235,8 +262,8 @@ static void test_ring(void) {
       const int32_t owner = (m - hop + 8) % 8;
       bool late = false; /* does the ring come by a member before the owner, from here on? */
       for (int32_t h = hop; h < 8; h++) late |= (owner + h) % 8 < owner;
-      CHECK_INT(lt_row_sets_rows(x.s, 0, hop, m), late ? 200 : 100);
-      all += lt_row_sets_rows(x.s, 0, hop, m);
+      CHECK_INT(lt_row_sets_rows(x.s[m], 0, hop, LT_ROWS_COME), late ? 200 : 100);
+      all += lt_row_sets_rows(x.s[m], 0, hop, LT_ROWS_COME);
     }
   CHECK(all <= 7 * 1600 && all > 7 * 1600 / 2);
   close_document(&x);
@@ -250,8 +277,8 @@ static void test_two_levels(void) {
   int64_t far = 0, far_direct = 0;
   for (int32_t hop = 1; hop < 16; hop++)
     for (int32_t m = 0; m < 16; m++) {
-      far += lt_hop_is_far(&r, hop) ? lt_row_sets_rows(x.s, 0, hop, m) : 0;
-      far_direct += (m - hop + 16) % 16 / 4 != m / 4 ? lt_row_sets_rows(y.s, 0, hop, m) : 0;
+      far += lt_hop_is_far(&r, hop) ? lt_row_sets_rows(x.s[m], 0, hop, LT_ROWS_COME) : 0;
+      far_direct += (m - hop + 16) % 16 / 4 != m / 4 ? lt_row_sets_rows(y.s[m], 0, hop, LT_ROWS_COME) : 0;
     }
   CHECK_INT(far, (0 + 1 + 2 + 3) * 400);
   CHECK_INT(far_direct, 4 * far);
@@ -264,10 +291,10 @@ static void test_memory_is_kept(void) {
   const lt_route r = {LT_ROUTE_RING, 4, 1};
   int64_t n;
   document x = open_document(4000, LT_PARTITION_STRIPED, &r, 64, 10);
-  const lt_row_run *before = lt_row_sets_runs(x.s, 0, 3, 0, &n);
+  const lt_row_run *before = lt_row_sets_runs(x.s[0], 0, 3, LT_ROWS_COME, &n);
   for (int i = 0; i < 3; i++) {
-    CHECK_INT(lt_row_sets_update(x.s, x.t, x.d, 0, NULL), LT_OK);
-    CHECK(lt_row_sets_runs(x.s, 0, 3, 0, &n) == before);
+    CHECK_INT(lt_row_sets_update(x.s[0], x.t, x.d, 0, NULL), LT_OK);
+    CHECK(lt_row_sets_runs(x.s[0], 0, 3, LT_ROWS_COME, &n) == before);
   }
   CHECK(n > 0);
   close_document(&x);
@@ -275,15 +302,17 @@ static void test_memory_is_kept(void) {
 
 static void test_misuse(void) {
   const lt_route r = {LT_ROUTE_RING, 4, 1}, uneven = {LT_ROUTE_TWO_LEVEL, 6, 4};
-  lt_error e = {0}, f = {0}, g = {0};
+  lt_error e = {0}, f = {0}, g = {0}, h = {0};
   lt_row_sets *s = NULL;
-  CHECK_INT(lt_row_sets_create(&uneven, 0, &s, &e), LT_USAGE);
+  CHECK_INT(lt_row_sets_create(&uneven, 0, 0, &s, &e), LT_USAGE);
   CHECK(s == NULL);
   CHECK_STR(e.got, "6 members, 4 inner, window 0");
-  CHECK_INT(lt_row_sets_create(&r, -1, &s, &f), LT_USAGE);
+  CHECK_INT(lt_row_sets_create(&r, 0, -1, &s, &f), LT_USAGE);
+  CHECK_INT(lt_row_sets_create(&r, 4, 0, &s, &h), LT_USAGE);
+  CHECK_STR(h.expected, "0 to 3");
   const lt_route two = {LT_ROUTE_RING, 2, 1};
   document x = open_document(10, LT_PARTITION_CONTIGUOUS, &two, 0, 1);
-  CHECK_INT(lt_row_sets_create(&r, 0, &s, NULL), LT_OK);
+  CHECK_INT(lt_row_sets_create(&r, 0, 0, &s, NULL), LT_OK);
   CHECK_INT(lt_row_sets_update(s, x.t, x.d, 0, &g), LT_USAGE);
   CHECK_STR(g.expected, "a divisor of 2");
   CHECK_STR(g.got, "4 members");
