@@ -5,8 +5,6 @@
 
 #include "core/hash.h"
 
-#include <assert.h>
-
 void lt_sizes_init(lt_sizes *s) {
   memset(s, 0, sizeof *s);
   lt_size_const(s, 0);
@@ -40,6 +38,7 @@ static int64_t size_apply(lt_size_kind kind, int64_t a, int64_t b) {
   case LT_SIZE_MUL: return size_mul(a, b);
   case LT_SIZE_MIN: return a < b ? a : b;
   case LT_SIZE_MAX: return a > b ? a : b;
+  case LT_SIZE_BEFORE: return b;
   default: return size_ceildiv(a, b);
   }
 }
@@ -57,13 +56,15 @@ static int64_t size_bound_of(const lt_sizes *s, const lt_size_node *n) {
 
 /* ---- Interning ---- */
 
+/* A sum over parts is told by what it is a sum of; not by its terms, which would have to be found to ask for it. */
 static bool size_same(const lt_size_node *x, const lt_size_node *y) {
-  return x->kind == y->kind && x->a == y->a && x->b == y->b && x->value == y->value && x->dp == y->dp &&
-         x->sp == y->sp && x->unit == y->unit && x->node == y->node && x->index == y->index;
+  return x->kind == y->kind && x->a == y->a && (x->b == y->b || x->kind == LT_SIZE_BEFORE) && x->value == y->value &&
+         x->dp == y->dp && x->sp == y->sp && x->unit == y->unit && x->node == y->node && x->index == y->index;
 }
 
 static uint64_t size_hash(const lt_size_node *n) {
-  const int64_t key[] = {n->kind, n->a, n->b, n->value, n->dp, n->sp, n->unit, n->node, n->index};
+  const lt_size b = n->kind == LT_SIZE_BEFORE ? 0 : n->b;
+  const int64_t key[] = {n->kind, n->a, b, n->value, n->dp, n->sp, n->unit, n->node, n->index};
   uint64_t h = LT_HASH_START;
   for (size_t i = 0; i < sizeof key / sizeof key[0]; i++)
     h = (h ^ (uint64_t)key[i]) * 0x9e3779b97f4a7c15u, h ^= h >> 32;
@@ -221,25 +222,17 @@ lt_size lt_size_localize_run(lt_sizes *s, lt_size x, int32_t dp, int32_t sp, int
   }
 }
 
-/* Tokens of the parts before one, each asked of `tokens`. */
-static int64_t count_before(int32_t dp, int32_t sp, int32_t unit, lt_token_bound_fn tokens, void *context) {
-  int64_t n = 0;
-  for (int32_t d = 0; d < dp; d++) n = size_add(n, tokens(context, d, -1, unit));
-  for (int32_t i = 0; i < sp; i++) n = size_add(n, tokens(context, dp, i, unit));
-  return n;
-}
-
 lt_size lt_size_before(lt_sizes *s, lt_size x, int32_t dp, int32_t sp, int32_t unit, lt_token_bound_fn bound,
                        void *context) {
-  if (s->failed || (dp <= 0 && sp <= 0)) return lt_size_const(s, 0);
-  lt_size_node n = s->node.at[x]; /* a copy: the array grows below */
-  if (n.kind == LT_SIZE_MUL)
-    return lt_size_binary(s, n.kind, lt_size_before(s, n.a, dp, sp, unit, bound, context), n.b);
-  assert(n.kind == LT_SIZE_TOKENS);
-  n = (lt_size_node){.kind = LT_SIZE_BEFORE, .dp = dp, .sp = sp, .unit = n.unit == LT_UNIT_CURRENT ? unit : n.unit};
+  if (s->failed || (dp <= 0 && sp <= 0)) return 0;
+  lt_size_node n = {.kind = LT_SIZE_BEFORE, .a = x, .dp = dp, .sp = sp > 0 ? sp : 0, .unit = unit};
   const lt_size known = s->slot[size_slot(s, &n)];
-  if (known >= 0) return known; /* bounds are asked for once */
-  n.bound = count_before(dp, sp, n.unit, bound, context);
+  if (known >= 0) return known;
+  const bool inner = sp > 0;
+  lt_size before = lt_size_before(s, x, inner ? dp : dp - 1, inner ? sp - 1 : -1, unit, bound, context);
+  lt_size part = lt_size_localize(s, x, inner ? dp : dp - 1, inner ? sp - 1 : -1, unit, bound, context);
+  n.b = lt_size_binary(s, LT_SIZE_ADD, before, part);
+  n.bound = lt_size_bound(s, n.b);
   return size_intern(s, n);
 }
 
@@ -288,8 +281,6 @@ void lt_sizes_eval(const lt_sizes *s, const lt_size_env *env, int64_t *value) {
       value[id] = n->bound;
     } else if (n->kind == LT_SIZE_TOKENS) {
       value[id] = env->tokens(env->context, n->dp, n->sp, n->unit);
-    } else if (n->kind == LT_SIZE_BEFORE) {
-      value[id] = count_before(n->dp, n->sp, n->unit, env->tokens, env->context);
     } else if (n->kind == LT_SIZE_ROWS) {
       value[id] = env->rows(env->context, n->node, n->index / 2, n->index % 2, n->dp, n->sp, n->unit);
     } else if (n->kind == LT_SIZE_LATE) {
@@ -311,13 +302,17 @@ static void size_print_unit(int32_t unit, lt_text *out) {
     lt_text_add(out, "unit %d", unit);
 }
 
-static void size_print_tokens(const lt_size_node *n, lt_text *out) {
-  lt_text_add(out, n->kind == LT_SIZE_BEFORE ? "tokens before" : "tokens");
-  if (n->dp < 0 && n->sp < 0 && n->unit == LT_UNIT_CURRENT) return;
-  lt_text_add(out, "(");
+static void size_print_part(const lt_size_node *n, lt_text *out) {
   if (n->dp >= 0) lt_text_add(out, "dp %d, ", n->dp);
   if (n->sp >= 0) lt_text_add(out, "sp %d, ", n->sp);
   size_print_unit(n->unit, out);
+}
+
+static void size_print_tokens(const lt_size_node *n, lt_text *out) {
+  lt_text_add(out, "tokens");
+  if (n->dp < 0 && n->sp < 0 && n->unit == LT_UNIT_CURRENT) return;
+  lt_text_add(out, "(");
+  size_print_part(n, out);
   lt_text_add(out, ")");
 }
 
@@ -326,8 +321,7 @@ void lt_size_print(const lt_sizes *s, lt_size x, lt_text *out) {
   const char *infix = n->kind == LT_SIZE_ADD ? " + " : n->kind == LT_SIZE_MUL ? "*" : ", ";
   switch (n->kind) {
   case LT_SIZE_CONST: lt_text_add(out, "%lld", (long long)n->value); return;
-  case LT_SIZE_TOKENS:
-  case LT_SIZE_BEFORE: size_print_tokens(n, out); return;
+  case LT_SIZE_TOKENS: size_print_tokens(n, out); return;
   case LT_SIZE_ROWS:
     lt_text_add(out, "rows(exchange %d, hop %d%s, dp %d, member %d, ", n->node, n->index / 2,
                 n->index % 2 ? " back" : "", n->dp, n->sp);
@@ -337,6 +331,13 @@ void lt_size_print(const lt_sizes *s, lt_size x, lt_text *out) {
     lt_text_add(out, "late(node %d[%d], ", n->node, n->index);
     size_print_unit(n->unit, out);
     break;
+  case LT_SIZE_BEFORE:
+    lt_text_add(out, "before(");
+    lt_size_print(s, n->a, out);
+    lt_text_add(out, ", ");
+    size_print_part(n, out);
+    lt_text_add(out, ")");
+    return;
   case LT_SIZE_MIN: lt_text_add(out, "min("); break;
   case LT_SIZE_MAX: lt_text_add(out, "max("); break;
   case LT_SIZE_CEILDIV: lt_text_add(out, "ceildiv("); break;

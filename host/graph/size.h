@@ -16,14 +16,14 @@ typedef int32_t lt_size; /* index of an expression in lt_sizes */
 typedef enum lt_size_kind {
   LT_SIZE_CONST,
   LT_SIZE_TOKENS, /* step: tokens of part (dp, sp, unit); -1 sums over it; unit LT_UNIT_CURRENT: of the unit at hand */
-  LT_SIZE_BEFORE, /* step: tokens of the parts before part (dp, sp) of a unit, dp outer; -1: that axis does not cut */
   LT_SIZE_ROWS,   /* step: rows that `member` of an exchange gets at a hop, in part dp of a unit */
   LT_SIZE_LATE,   /* late: element `index` of the integer output of `node` in `unit` */
   LT_SIZE_ADD,
   LT_SIZE_MUL,
   LT_SIZE_MIN,
   LT_SIZE_MAX,
-  LT_SIZE_CEILDIV /* ceil(a / b), never below 0 */
+  LT_SIZE_CEILDIV, /* ceil(a / b), never below 0 */
+  LT_SIZE_BEFORE   /* what `a` comes to over the parts before part (dp, sp) of a unit: b, found once for all who ask */
 } lt_size_kind;
 
 #define LT_UNIT_ALL     (-1)
@@ -69,7 +69,7 @@ lt_size lt_size_localize(lt_sizes *s, lt_size x, int32_t dp, int32_t sp, int32_t
 /* The same of a run of `n` parts of sp, from part `sp` on. */
 lt_size lt_size_localize_run(lt_sizes *s, lt_size x, int32_t dp, int32_t sp, int32_t n, int32_t unit,
                              lt_token_bound_fn bound, void *context);
-/* Where part (dp, sp) of a multiple of tokens starts when all parts are laid end to end, dp outer. */
+/* Where part (dp, sp) of x starts when all parts are laid end to end, dp outer; -1: that axis does not cut. */
 lt_size lt_size_before(lt_sizes *s, lt_size x, int32_t dp, int32_t sp, int32_t unit, lt_token_bound_fn bound,
                        void *context);
 

@@ -132,31 +132,33 @@ static void check_localize(void) {
   lt_sizes_free(&s);
 }
 
-/* What lies before a part: all of the dp before it, then the sp before it of its own; times what a token counts. */
+/* What lies before a part: all of the dp before it, then the sp before it of its own; of a quotient, the sum of quotients. */
 static void check_before(void) {
   lt_sizes s;
   lt_sizes_init(&s);
-  lt_size t = whole_tokens(&s), twice = lt_size_binary(&s, LT_SIZE_MUL, t, lt_size_const(&s, 2));
-  lt_size one = lt_size_before(&s, t, 1, 2, 3, table_bound, NULL),
-          two = lt_size_before(&s, twice, 1, 2, 3, table_bound, NULL);
-  lt_size dp = lt_size_before(&s, t, 1, -1, 3, table_bound, NULL),
-          sp = lt_size_before(&s, t, -1, 2, 3, table_bound, NULL);
+  lt_size t = whole_tokens(&s), blocks = lt_size_binary(&s, LT_SIZE_CEILDIV, t, lt_size_const(&s, 4));
+  lt_size one = lt_size_before(&s, t, 1, 2, 3, table_bound, NULL);
+  lt_size of_blocks = lt_size_before(&s, blocks, 1, 2, 3, table_bound, NULL);
+  lt_size dp = lt_size_before(&s, t, 1, -1, 3, table_bound, NULL);
+  lt_size sp = lt_size_before(&s, t, -1, 2, 3, table_bound, NULL);
   CHECK_INT(lt_size_before(&s, t, 0, 0, 3, table_bound, NULL), 0); /* the first: the constant 0 */
   CHECK_INT(lt_size_before(&s, t, -1, -1, 3, table_bound, NULL), 0);
+  CHECK_INT(lt_size_before(&s, t, 1, 0, 3, table_bound, NULL), dp);
   const int64_t n = s.node.n;
   CHECK_INT(lt_size_before(&s, t, 1, 2, 3, table_bound, NULL), one);
-  CHECK_INT(s.node.n, n); /* one expression, however far from the start */
-  int64_t *value = malloc((size_t)n * sizeof *value);
+  (void)lt_size_before(&s, t, 1, 3, 3, table_bound, NULL);
+  CHECK_INT(s.node.n, n + 3); /* the next part's: its own tokens, and one sum more */
+  int64_t *value = malloc((size_t)s.node.n * sizeof *value);
   const lt_size_env env = {.tokens = table_tokens};
   lt_sizes_eval(&s, &env, value);
-  CHECK_INT(value[one], (3 + 4 + 5) + (13 + 14));
-  CHECK_INT(value[two], 2 * value[one]);
   CHECK_INT(value[dp], 3 + 4 + 5);
+  CHECK_INT(value[one], (3 + 4 + 5) + (13 + 14));
+  CHECK_INT(value[of_blocks], (3 /* 12 */) + (4 + 4));
   CHECK_INT(value[sp], (3 + 13) + (4 + 14));
-  CHECK(lt_size_bound(&s, one) >= value[one] && lt_size_bound(&s, two) == 2 * lt_size_bound(&s, one));
+  CHECK_INT(lt_size_bound(&s, one), value[one] + 3 * 5);
   lt_text text = {0};
   lt_size_print(&s, one, &text);
-  CHECK_STR(text.s, "tokens before(dp 1, sp 2, unit 3)");
+  CHECK_STR(text.s, "before(tokens, dp 1, sp 2, unit 3)");
   lt_text_free(&text);
   free(value);
   lt_sizes_free(&s);
