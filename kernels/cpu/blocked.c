@@ -3,22 +3,13 @@
 ** is packed once and stays in the second-level cache; panels of rows of A pass through the first-level cache and meet
 ** all of its strips. The parts of k depend on k alone, so every element of C is the same sum whatever the blocks.
 ** Cost: 2 m n k operations; B packed once, A once for each block of columns, C read and written once for each part of k. */
+#include "kernels/cpu/blocks.h"
 #include "kernels/cpu/panel.h"
 #include "kernels/cpu/product.h"
 
 #if LT_VECTOR_BYTES
 
-#define LINE   ((int64_t)(64 / sizeof(real)))
 #define PANELS 8 /* panels of a transposed A are packed together: their rows are whole cache lines of it */
-
-static inline int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
-
-static inline int64_t pieces(int64_t n, int64_t size) { return (n + size - 1) / size; }
-
-/* Where part i of n in `parts` nearly equal parts starts, in multiples of `grain`. */
-static inline int64_t start_of(int64_t n, int64_t parts, int64_t i, int64_t grain) {
-  return min64(pieces(n, grain) * i / parts * grain, n);
-}
 
 typedef struct part { /* of one product: columns [j, j + n), products [l, l + k) */
   const lt_product *p;
@@ -31,30 +22,18 @@ static void pack_strips(const part *x, real *strips) {
   lt_strips_pack(b, p->ldb, p->trans_b, x->k, x->n, strips);
 }
 
-/* Rows of A that are packed next, fetched a share at a time while the ones before them are multiplied. */
-typedef struct ahead {
-  const real *at;
-  int64_t ld, lines, rows, row, line; /* lines: of a row; row, line: the next one */
-} ahead;
-
-static void fetch(ahead *x, int64_t count) {
-  for (; count > 0 && x->row < x->rows; count--) {
-    __builtin_prefetch(x->at + x->row * x->ld + x->line * LINE);
-    if (++x->line == x->lines) x->line = 0, x->row++;
-  }
-}
-
-static void multiply_panel(const part *x, int64_t i, int64_t rows, const real *panel, const real *strips, ahead *next) {
+static void multiply_panel(const part *x, int64_t i, int64_t rows, const real *panel, const real *strips,
+                           lt_ahead *next) {
   const lt_product *p = x->p;
-  const int64_t share = pieces(next->rows * next->lines, pieces(x->n, LT_STRIP));
+  const int64_t share = lt_pieces(next->rows * next->lines, lt_pieces(x->n, LT_STRIP));
   for (int64_t j = 0; j < x->n; j += LT_STRIP) {
     const lt_panel_to to = {.c = p->c + i * p->ldc + x->j + j,
                             .ldc = p->ldc,
-                            .columns = min64(LT_STRIP, x->n - j),
+                            .columns = lt_least(LT_STRIP, x->n - j),
                             .alpha = p->alpha,
                             .beta = x->l ? 1 : p->beta,
                             .add = x->l || p->beta != 0};
-    fetch(next, share);
+    lt_ahead_fetch(next, share);
     lt_panel_multiply(rows, x->k, panel, p->trans_a, strips + j * x->k, &to);
   }
 }
@@ -63,28 +42,29 @@ static void multiply_rows(const part *x, const real *strips, real *panels) {
   const lt_product *p = x->p;
   const int64_t group = (p->trans_a ? PANELS : 1) * LT_PANEL_ROWS;
   for (int64_t first = 0; first < p->m; first += group) {
-    const int64_t rows = min64(group, p->m - first), end = first + rows;
+    const int64_t rows = lt_least(group, p->m - first), end = first + rows;
     const real *a = p->trans_a ? p->a + x->l * p->lda + first : p->a + first * p->lda + x->l;
-    ahead next = {.ld = p->lda, .lines = pieces(x->k, LINE)};
+    const int64_t bytes = (int64_t)sizeof(real);
+    lt_ahead next = {.ld = p->lda * bytes, .lines = lt_pieces(x->k * bytes, LT_LINE_BYTES)};
     if (!p->trans_a) {
-      next.at = p->a + end * p->lda + x->l;
-      next.rows = min64(group, p->m - end);
+      next.at = (const char *)(p->a + end * p->lda + x->l);
+      next.rows = lt_least(group, p->m - end);
     }
     lt_panels_pack(a, p->lda, p->trans_a, rows, x->k, panels);
     for (int64_t i = 0; i < rows; i += LT_PANEL_ROWS)
-      multiply_panel(x, first + i, min64(LT_PANEL_ROWS, rows - i), panels + i * LT_PANEL_K, strips, &next);
+      multiply_panel(x, first + i, lt_least(LT_PANEL_ROWS, rows - i), panels + i * LT_PANEL_K, strips, &next);
   }
 }
 
 void lt_product_blocked(const lt_product *p) {
   real strips[LT_PANEL_DEPTH * LT_PRODUCT_COLUMNS] __attribute__((aligned(64)));
   real panels[PANELS * LT_PANEL_SIZE] __attribute__((aligned(64)));
-  const int64_t blocks = pieces(p->n, LT_PRODUCT_COLUMNS), parts = pieces(p->k, LT_PANEL_DEPTH);
+  const int64_t blocks = lt_pieces(p->n, LT_PRODUCT_COLUMNS), parts = lt_pieces(p->k, LT_PANEL_DEPTH);
   for (int64_t b = 0; b < blocks; b++)
     for (int64_t d = 0; d < parts; d++) {
-      part x = {.p = p, .j = start_of(p->n, blocks, b, LT_STRIP), .l = start_of(p->k, parts, d, 1)};
-      x.n = start_of(p->n, blocks, b + 1, LT_STRIP) - x.j;
-      x.k = start_of(p->k, parts, d + 1, 1) - x.l;
+      part x = {.p = p, .j = lt_start_of(p->n, blocks, b, LT_STRIP), .l = lt_start_of(p->k, parts, d, 1)};
+      x.n = lt_start_of(p->n, blocks, b + 1, LT_STRIP) - x.j;
+      x.k = lt_start_of(p->k, parts, d + 1, 1) - x.l;
       pack_strips(&x, strips);
       multiply_rows(&x, strips, panels);
     }

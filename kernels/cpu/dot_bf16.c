@@ -4,6 +4,7 @@
 ** Pairs run along k and lie together: [pairs][STRIP][2] of B, [rows][pairs][2] of A, or [pairs][rows][2] where A is stored
 ** transposed; an odd k ends with a zero. A part's sums are float32 and added in order; bf16 is rounded to once, at the end.
 ** Cost: 2 m n k operations, two a lane and cycle; 2 loads and `rows` broadcasts for 2 rows sums of a pair. */
+#include "kernels/cpu/blocks.h"
 #include "kernels/cpu/product.h"
 #include "kernels/cpu/stored.h"
 #include "kernels/cpu/vector.h"
@@ -25,14 +26,6 @@
 #define ALIGNED __attribute__((aligned(64)))
 
 typedef int32_t pair_any __attribute__((aligned(2), may_alias));
-
-static inline int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
-static inline int64_t pieces(int64_t n, int64_t size) { return (n + size - 1) / size; }
-
-/* Where part i of n in `parts` nearly equal parts starts, in multiples of `grain`. */
-static inline int64_t start_of(int64_t n, int64_t parts, int64_t i, int64_t grain) {
-  return min64(pieces(n, grain) * i / parts * grain, n);
-}
 
 static inline __mmask32 mask_of(int64_t n) { return n >= 32 ? ~(__mmask32)0 : ((__mmask32)1 << n) - 1; }
 
@@ -68,7 +61,7 @@ static void pack_columns(const uint16_t *a, int64_t lda, int64_t rows, int64_t k
     }
     for (int64_t i = 0; i < rows; i += ROWS) {
       __m512i both[2];
-      interleave(a + i, l + 1 < k ? a + lda + i : NULL, min64(ROWS, rows - i), both);
+      interleave(a + i, l + 1 < k ? a + lda + i : NULL, lt_least(ROWS, rows - i), both);
       _mm512_storeu_si512(panels + i / ROWS * PANEL, both[0]);
     }
   }
@@ -76,7 +69,7 @@ static void pack_columns(const uint16_t *a, int64_t lda, int64_t rows, int64_t k
 
 /* Two rows of B at a time, into all strips: rows are read as they lie. */
 static void pack_pairs(const uint16_t *b, int64_t ldb, int64_t k, int64_t columns, int32_t *strips) {
-  const int64_t step = pieces(k, 2) * STRIP;
+  const int64_t step = lt_pieces(k, 2) * STRIP;
   for (int64_t l = 0; l < k; l += 2, b += 2 * ldb, strips += STRIP) {
     int32_t *to = strips;
     for (int64_t j = 0; l + AHEAD + 1 < k && j < columns; j += LINE) {
@@ -85,7 +78,7 @@ static void pack_pairs(const uint16_t *b, int64_t ldb, int64_t k, int64_t column
     }
     for (int64_t j = 0; j < columns; j += STRIP, to += step) {
       __m512i both[2];
-      interleave(b + j, l + 1 < k ? b + ldb + j : NULL, min64(STRIP, columns - j), both);
+      interleave(b + j, l + 1 < k ? b + ldb + j : NULL, lt_least(STRIP, columns - j), both);
       _mm512_store_si512(to, both[0]);
       _mm512_store_si512(to + LANES, both[1]);
     }
@@ -118,7 +111,7 @@ static void pack_turned(const uint16_t *b, int64_t ldb, int64_t k, int64_t colum
         __builtin_prefetch(b + (j + i) * ldb + 2 * (l + AHEAD * LANES));
       turn_square(b + j * ldb + 2 * l, ldb, strip + l * STRIP + j);
     }
-    for (; l < pieces(k, 2); l++)
+    for (; l < lt_pieces(k, 2); l++)
       for (int64_t i = j; i < j + LANES; i++) {
         const uint16_t *x = b + i * ldb + 2 * l;
         strip[l * STRIP + i] = i >= columns ? 0 : pair_of(x[0], 2 * l + 1 < k ? x[1] : 0);
@@ -214,27 +207,14 @@ static void pack_strips(const part *x, int32_t *strips) {
     pack_pairs(p->b + x->l * p->ldb + x->j, p->ldb, x->k, x->n, strips);
     return;
   }
-  for (int64_t j = 0; j < x->n; j += STRIP, strips += pieces(x->k, 2) * STRIP)
-    pack_turned(p->b + (x->j + j) * p->ldb + x->l, p->ldb, x->k, min64(STRIP, x->n - j), strips);
-}
-
-/* Rows of A that are packed next, fetched a share at a time while the ones before them are multiplied. */
-typedef struct ahead {
-  const uint16_t *at;
-  int64_t ld, lines, rows, row, line; /* lines: of a row; row, line: the next one */
-} ahead;
-
-static void fetch(ahead *x, int64_t count) {
-  for (; count > 0 && x->row < x->rows; count--) {
-    __builtin_prefetch(x->at + x->row * x->ld + x->line * LINE);
-    if (++x->line == x->lines) x->line = 0, x->row++;
-  }
+  for (int64_t j = 0; j < x->n; j += STRIP, strips += lt_pieces(x->k, 2) * STRIP)
+    pack_turned(p->b + (x->j + j) * p->ldb + x->l, p->ldb, x->k, lt_least(STRIP, x->n - j), strips);
 }
 
 static void multiply_panel(const part *x, int64_t i, int64_t rows, const int32_t *panel, const int32_t *strips,
-                           ahead *next) {
+                           lt_ahead *next) {
   const lt_product_narrow *p = x->p;
-  const int64_t pairs = pieces(x->k, 2), share = pieces(next->rows * next->lines, pieces(x->n, STRIP));
+  const int64_t pairs = lt_pieces(x->k, 2), share = lt_pieces(next->rows * next->lines, lt_pieces(x->n, STRIP));
   const bool first = x->l == 0, last = x->l + x->k == p->k;
   for (int64_t j = 0; j < x->n; j += STRIP) {
     const int64_t at = (x->i + i) * p->ldc + x->j + j;
@@ -242,11 +222,11 @@ static void multiply_panel(const part *x, int64_t i, int64_t rows, const int32_t
                  .ldc = p->narrow ? COLUMNS : p->ldc,
                  .narrow = p->narrow && last ? p->narrow + at : NULL,
                  .ldn = p->ldc,
-                 .columns = min64(STRIP, x->n - j),
+                 .columns = lt_least(STRIP, x->n - j),
                  .alpha = p->alpha,
                  .beta = first ? p->beta : 1,
                  .add = !first || p->beta != 0};
-    fetch(next, share);
+    lt_ahead_fetch(next, share);
     multiplies[p->trans_a != 0][to.columns <= LANES][rows - 1](pairs, panel, strips + j * pairs, &to);
   }
 }
@@ -255,17 +235,17 @@ static void multiply_rows(const part *x, const int32_t *strips, int32_t *panels)
   const lt_product_narrow *p = x->p;
   const int64_t together = (p->trans_a ? PANELS : 1) * ROWS;
   for (int64_t first = 0; first < x->m; first += together) {
-    const int64_t rows = min64(together, x->m - first), at = x->i + first;
-    ahead next = {.ld = p->lda, .lines = pieces(x->k, LINE)};
+    const int64_t rows = lt_least(together, x->m - first), at = x->i + first;
+    lt_ahead next = {.ld = p->lda * 2, .lines = lt_pieces(x->k, LINE)};
     if (p->trans_a) {
       pack_columns(p->a + x->l * p->lda + at, p->lda, rows, x->k, panels);
     } else {
-      next.at = p->a + (at + rows) * p->lda + x->l;
-      next.rows = min64(together, x->m - first - rows);
+      next.at = (const char *)(p->a + (at + rows) * p->lda + x->l);
+      next.rows = lt_least(together, x->m - first - rows);
       pack_rows(p->a + at * p->lda + x->l, p->lda, rows, x->k, panels);
     }
     for (int64_t i = 0; i < rows; i += ROWS)
-      multiply_panel(x, first + i, min64(ROWS, rows - i), panels + i * PANEL_K, strips, &next);
+      multiply_panel(x, first + i, lt_least(ROWS, rows - i), panels + i * PANEL_K, strips, &next);
   }
 }
 
@@ -285,7 +265,7 @@ void lt_product_narrow_run(const lt_product_narrow *p) {
   int32_t strips[DEPTH / 2 * COLUMNS] ALIGNED;
   int32_t panels[PANELS * PANEL + LANES] ALIGNED;
   float sums[GROUP * COLUMNS] ALIGNED;
-  const int64_t blocks = pieces(p->n, COLUMNS), parts = pieces(p->k, DEPTH);
+  const int64_t blocks = lt_pieces(p->n, COLUMNS), parts = lt_pieces(p->k, DEPTH);
   const int64_t group = p->narrow && parts > 1 ? GROUP : p->m;
   if (p->k <= 0) {
     scale(p);
@@ -294,11 +274,11 @@ void lt_product_narrow_run(const lt_product_narrow *p) {
   for (int64_t b = 0; b < blocks; b++)
     for (int64_t i = 0; i < p->m; i += group)
       for (int64_t d = 0; d < parts; d++) {
-        part x = {.p = p, .i = i, .m = min64(group, p->m - i), .sums = sums};
-        x.j = start_of(p->n, blocks, b, STRIP);
-        x.n = start_of(p->n, blocks, b + 1, STRIP) - x.j;
-        x.l = start_of(p->k, parts, d, 2);
-        x.k = start_of(p->k, parts, d + 1, 2) - x.l;
+        part x = {.p = p, .i = i, .m = lt_least(group, p->m - i), .sums = sums};
+        x.j = lt_start_of(p->n, blocks, b, STRIP);
+        x.n = lt_start_of(p->n, blocks, b + 1, STRIP) - x.j;
+        x.l = lt_start_of(p->k, parts, d, 2);
+        x.k = lt_start_of(p->k, parts, d + 1, 2) - x.l;
         pack_strips(&x, strips);
         multiply_rows(&x, strips, panels);
       }

@@ -3,6 +3,7 @@
 #ifndef LT_KERNELS_CPU_GRID_H
 #define LT_KERNELS_CPU_GRID_H
 
+#include "kernels/cpu/blocks.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/loops.h"
 
@@ -14,8 +15,6 @@ typedef struct lt_grid { /* of the rectangles of one C */
 #define LT_GRID_LEAST_ROWS   28 /* of a rectangle: below, packing B costs more than another thread brings */
 #define LT_GRID_LEAST_COLUMN 64
 #define LT_GRID_GRAIN        32 /* columns: whole strips of the widest vectors */
-
-static inline int64_t lt_pieces(int64_t n, int64_t size) { return (n + size - 1) / size; }
 
 /* Columns in blocks of at most `columns`; then the longer edge is halved until every thread has its share. */
 static inline lt_grid lt_grid_of(const lt_gemm_args *g, int64_t columns) {

@@ -3,6 +3,7 @@
 ** Tiles: `chunk` rows at a time through the matrix product, then row by row over threads; exponentials are taken and summed
 ** in strips of STRIP, each with its own maximum as shift, strips and rows in double and in order.
 ** Cost: 2 rows width vocab operations forward, 6 backward, 6 both at once; a chunk's logits are written once, read once. */
+#include "kernels/cpu/blocks.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/exp.h"
 #include "kernels/cpu/stored.h"
@@ -10,8 +11,6 @@
 #include <math.h>
 
 #define STRIP LT_LOGITS_STRIP
-
-static inline int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* logits[rows, vocab] = x w^T */
 static void logits_of(const void *x, const void *w, void *logits, int64_t rows, int64_t width, int64_t vocab) {
@@ -57,7 +56,7 @@ static real strip_shift(const real *z, int64_t n) {
 static double row_lse(const real *z, int64_t n) {
   lse_sum all = {-INFINITY, 0};
   for (int64_t at = 0; at < n; at += STRIP) {
-    const int64_t m = min64(STRIP, n - at);
+    const int64_t m = lt_least(STRIP, n - at);
     const real *x = z + at, shift = strip_shift(x, m);
     real part = 0;
 #pragma omp simd reduction(+ : part)
@@ -71,7 +70,7 @@ static double row_lse(const real *z, int64_t n) {
 static double row_exponentials(real *z, int64_t n, real *shifts) {
   lse_sum all = {-INFINITY, 0};
   for (int64_t at = 0; at < n; at += STRIP, shifts++) {
-    const int64_t m = min64(STRIP, n - at);
+    const int64_t m = lt_least(STRIP, n - at);
     real *x = z + at, part = 0;
     const real shift = strip_shift(x, m);
 #pragma omp simd reduction(+ : part)
@@ -92,10 +91,10 @@ static real label_logit(const int32_t *label, int64_t i, int64_t first, const re
 }
 
 void LT_CPU(label_logits)(const lt_label_logits_args *a) {
-  const int64_t chunk = min64(a->rows, a->chunk);
+  const int64_t chunk = lt_least(a->rows, a->chunk);
   real *logits = a->work;
   for (int64_t from = 0; from < a->rows; from += chunk) {
-    const int64_t rows = min64(chunk, a->rows - from);
+    const int64_t rows = lt_least(chunk, a->rows - from);
     logits_of((const stored *)a->x + from * a->width, a->w, logits, rows, a->width, a->vocab);
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < rows; i++) {
@@ -138,7 +137,7 @@ static row_gradients gradients_of(const int32_t *label, int64_t i, int64_t first
 static void row_gradient(real *z, int64_t n, const row_gradients *g, const real *shifts) {
   real x[STRIP];
   for (int64_t at = 0; at < n; at += STRIP) {
-    const int64_t m = min64(STRIP, n - at), label = g->label - at;
+    const int64_t m = lt_least(STRIP, n - at), label = g->label - at;
     const real lse = (real)g->lse, shift = shifts ? shifts[at / STRIP] : 0;
     if ((g->dlse == 0 && g->dlogit == 0) || (shifts && shift != shift)) {
       for (int64_t j = 0; j < m; j++) x[j] = 0;
@@ -196,12 +195,12 @@ static void *dx_row(const chunk_products *p, void *dx, int64_t row) {
 }
 
 void LT_CPU(label_logits_backward)(const lt_label_logits_backward_args *a) {
-  const int64_t chunk = min64(a->rows, a->chunk);
+  const int64_t chunk = lt_least(a->rows, a->chunk);
   real *logits = a->work;
   const chunk_products p = {a->w, logits, a->dw, a->width, a->vocab, a->wide_dx};
   if (a->rows <= 0) multiply_gradients(&p, a->x, a->dx, 0, false); /* zeros */
   for (int64_t from = 0; from < a->rows; from += chunk) {
-    const int64_t rows = min64(chunk, a->rows - from);
+    const int64_t rows = lt_least(chunk, a->rows - from);
     const stored *x = (const stored *)a->x + from * a->width;
     logits_of(x, a->w, logits, rows, a->width, a->vocab);
 #pragma omp parallel for schedule(static)
@@ -215,12 +214,12 @@ void LT_CPU(label_logits_backward)(const lt_label_logits_backward_args *a) {
 }
 
 void LT_CPU(label_logits_joint)(const lt_label_logits_joint_args *a) {
-  const int64_t chunk = min64(a->rows, a->chunk), strips = (a->vocab + STRIP - 1) / STRIP;
+  const int64_t chunk = lt_least(a->rows, a->chunk), strips = (a->vocab + STRIP - 1) / STRIP;
   real *logits = a->work, *shifts = logits + chunk * a->vocab;
   const chunk_products p = {a->w, logits, a->dw, a->width, a->vocab, a->wide_dx};
   if (a->rows <= 0) multiply_gradients(&p, a->x, a->dx, 0, false); /* zeros */
   for (int64_t from = 0; from < a->rows; from += chunk) {
-    const int64_t rows = min64(chunk, a->rows - from);
+    const int64_t rows = lt_least(chunk, a->rows - from);
     const stored *x = (const stored *)a->x + from * a->width;
     logits_of(x, a->w, logits, rows, a->width, a->vocab);
 #pragma omp parallel for schedule(static)

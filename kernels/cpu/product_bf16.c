@@ -2,14 +2,13 @@
 ** The reference, and the product of processors that have no products of bf16. Tiles: squares of EDGE x EDGE of A and B;
 ** the sums of a square of C stay in a float32 square until all of k is in them, and are rounded once.
 ** Cost: that of the float32 product, and 6 bytes moved for every element of a block each time it is widened. */
+#include "kernels/cpu/blocks.h"
 #include "kernels/cpu/product.h"
 #include "kernels/cpu/stored.h"
 
 #if !defined(__AVX512BF16__)
 
 #define EDGE 256
-
-static inline int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* to[rows][EDGE] = the block of x whose first element is at `x`. */
 static void widen_block(const uint16_t *x, int64_t ld, int64_t rows, int64_t columns, float *to) {
@@ -42,7 +41,7 @@ static void square(const lt_product_narrow *p, int64_t i, int64_t m, int64_t j, 
                   .trans_b = p->trans_b,
                   .alpha = 1};
   for (int64_t l = 0; l < p->k || l == 0; l += EDGE) {
-    x.k = min64(EDGE, p->k - l);
+    x.k = lt_least(EDGE, p->k - l);
     if (p->trans_a)
       widen_block(p->a + l * p->lda + i, p->lda, x.k, m, a);
     else
@@ -60,7 +59,8 @@ static void square(const lt_product_narrow *p, int64_t i, int64_t m, int64_t j, 
 void lt_product_narrow_run(const lt_product_narrow *p) {
   float a[EDGE * EDGE], b[EDGE * EDGE], sum[EDGE * EDGE];
   for (int64_t i = 0; i < p->m; i += EDGE)
-    for (int64_t j = 0; j < p->n; j += EDGE) square(p, i, min64(EDGE, p->m - i), j, min64(EDGE, p->n - j), a, b, sum);
+    for (int64_t j = 0; j < p->n; j += EDGE)
+      square(p, i, lt_least(EDGE, p->m - i), j, lt_least(EDGE, p->n - j), a, b, sum);
 }
 
 #else
