@@ -24,13 +24,11 @@ static double dot(const stored *x, const stored *y, int64_t n) {
   return lt_lanes_add(lane);
 }
 
-static void row_products(const lt_attention_backward_args *a) {
-  const int64_t rows = a->r.rows_q * a->r.heads, dim = a->r.dim;
-  real *work = a->work;
-#pragma omp parallel for schedule(static)
-  for (int64_t i = 0; i < rows; i++) {
-    work[i] = (real)dot((const stored *)a->out + i * dim, (const stored *)a->dout + i * dim, dim);
-  }
+void lt_row_products(const lt_attention_backward_args *a, int64_t q, int64_t n, int64_t from, int64_t to) {
+  const int64_t dim = a->r.dim;
+  for (int64_t i = q; i < q + n; i++)
+    for (int64_t at = i * a->r.heads + from; at < i * a->r.heads + to; at++)
+      ((real *)a->work)[at] = (real)dot((const stored *)a->out + at * dim, (const stored *)a->dout + at * dim, dim);
 }
 
 /* p and ds of a tile, both 0 where a pair is hidden, whatever lies there. */
@@ -121,7 +119,6 @@ static void key_tile(const lt_attention_backward_args *a, const lt_cut *queries,
 void LT_CPU(attention_backward)(const lt_attention_backward_args *a) {
   if (a->r.rows_k == 0 && !a->first) return;
   const lt_cut queries = lt_cut_rows(a->r.rows_q, a->r.block_q), keys = lt_cut_rows(a->r.rows_k, a->r.block_k);
-  row_products(a);
 #if LT_VECTOR_BYTES
   if (a->r.dim <= LT_WIDE_DIM) {
     lt_attention_wide_backward(a);
@@ -130,6 +127,8 @@ void LT_CPU(attention_backward)(const lt_attention_backward_args *a) {
 #endif
 #pragma omp parallel
   {
+#pragma omp for schedule(static)
+    for (int64_t i = 0; i < a->r.rows_q; i++) lt_row_products(a, i, 1, 0, a->r.heads);
 #pragma omp for schedule(dynamic) nowait
     for (int64_t task = queries.tiles * a->r.heads - 1; task >= 0; task--) { /* late queries see most */
       lt_tile t = {.r = &a->r, .head = task % a->r.heads};

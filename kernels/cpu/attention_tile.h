@@ -25,19 +25,23 @@ typedef struct lt_tile { /* rows [q, q + nq) of query head `head` against rows [
   lt_sight sight;
 } lt_tile;
 
-#define lt_extent_of   LT_CPU(extent_of)
-#define lt_sight_of    LT_CPU(sight_of)
-#define lt_pair_seen   LT_CPU(pair_seen)
-#define lt_tile_scores LT_CPU(tile_scores)
-#define lt_tile_refine LT_CPU(tile_refine)
-#define lt_tile_lower  LT_CPU(tile_lower)
-#define lt_tile_pairs  LT_CPU(tile_pairs)
-#define lt_tile_apply  LT_CPU(tile_apply)
+#define lt_extent_of    LT_CPU(extent_of)
+#define lt_sight_of     LT_CPU(sight_of)
+#define lt_pair_seen    LT_CPU(pair_seen)
+#define lt_row_products LT_CPU(row_products)
+#define lt_tile_scores  LT_CPU(tile_scores)
+#define lt_tile_refine  LT_CPU(tile_refine)
+#define lt_tile_lower   LT_CPU(tile_lower)
+#define lt_tile_pairs   LT_CPU(tile_pairs)
+#define lt_tile_apply   LT_CPU(tile_apply)
 
 lt_extent lt_extent_of(const int32_t *position, const int32_t *document, int64_t n);
 lt_sight lt_sight_of(const lt_extent *q, const lt_extent *k, int64_t window);
 /* Whether some query row of the tile sees some key row, pair by pair. */
 bool lt_pair_seen(const lt_tile *t);
+
+/* a->work = rowsum(dout out) of query rows [q, q + n), heads [from, to). */
+void lt_row_products(const lt_attention_backward_args *a, int64_t q, int64_t n, int64_t from, int64_t to);
 
 /* s[nq, nk] = scale q k^T + key_bias where query i sees key j, else -inf. */
 void lt_tile_scores(const lt_tile *t, const stored *q, const stored *k, const real *key_bias, real *s);

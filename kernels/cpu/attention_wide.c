@@ -171,25 +171,27 @@ static pair_fn *const pair_panels[][LT_PANEL_ROWS] = {
 };
 
 static void pair_product(operand left, int64_t m, int64_t n, int64_t pairs, const int32_t *a, const int32_t *b,
-                         real alpha, bool add, real *c) {
+                         real alpha, bool add, real *c, lt_fetch *f) {
   const int64_t count = (m + LT_PANEL_ROWS - 1) / LT_PANEL_ROWS;
   const int64_t step = left == BY_ROWS_WIDE ? LT_PAIR_LD : left == BY_ROWS ? LT_SIDE_PAIRS : 1;
   const int64_t ldc = left == BY_ROWS_WIDE ? LT_SIDE_LD : LT_WIDE_LD;
   for (int64_t t = 0; t < count; t++) {
     const int64_t i = m * t / count, rows = m * (t + 1) / count - i;
+    if (f) lt_fetch_some(f, LT_FETCH_ROWS);
     for (int64_t j = 0; j < n; j += LT_STRIP)
       pair_panels[left][rows - 1](pairs, a + i * step, b + j, alpha, add, c + i * ldc + j);
   }
 }
 
 void lt_wide_scores(int64_t m, int64_t n, int64_t dim, const lt_wide *x, int64_t first, const real *turned, real alpha,
-                    real *s) {
+                    real *s, lt_fetch *f) {
   pair_product(BY_ROWS_WIDE, m, n, (dim + 1) / 2, x->pair + first * LT_PAIR_LD, (const int32_t *)turned, alpha, false,
-               s);
+               s, f);
 }
 
 /* c (+)= p b, p rounded to bf16, its rows as pairs. */
-static void apply_pairs(int64_t m, int64_t dim, int64_t k, const real *p, const int32_t *b, bool add, real *c) {
+static void apply_pairs(int64_t m, int64_t dim, int64_t k, const real *p, const int32_t *b, bool add, real *c,
+                        lt_fetch *f) {
   int32_t pairs[LT_TILE * LT_SIDE_PAIRS] LT_ALIGNED;
   for (int64_t i = 0; i < m; i++)
     for (int64_t j = 0; j < k; j += LT_STRIP) {
@@ -197,11 +199,11 @@ static void apply_pairs(int64_t m, int64_t dim, int64_t k, const real *p, const 
       const __m512bh both = _mm512_cvtne2ps_pbh((__m512)lt_load(x + LT_VECTOR), (__m512)lt_load(x));
       _mm512_store_si512(pairs + i * LT_SIDE_PAIRS + j / 2, (__m512i)both);
     }
-  pair_product(BY_ROWS, m, lt_whole_strips(dim), lt_whole_strips(k) / 2, pairs, b, 1, add, c);
+  pair_product(BY_ROWS, m, lt_whole_strips(dim), lt_whole_strips(k) / 2, pairs, b, 1, add, c, f);
 }
 
 /* c += p turned, times b; k is rows of p here, its columns as pairs. */
-static void collect_pairs(int64_t m, int64_t dim, int64_t k, const real *p, const int32_t *b, real *c) {
+static void collect_pairs(int64_t m, int64_t dim, int64_t k, const real *p, const int32_t *b, real *c, lt_fetch *f) {
   const __m512i in_turn = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6,
                                            21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
   int32_t pairs[LT_TILE / 2 * LT_SIDE_LD] LT_ALIGNED;
@@ -212,7 +214,7 @@ static void collect_pairs(int64_t m, int64_t dim, int64_t k, const real *p, cons
       const __m512bh both = _mm512_cvtne2ps_pbh(next, (__m512)lt_load(x));
       _mm512_store_si512(pairs + l / 2 * LT_SIDE_LD + j, _mm512_permutexvar_epi16(in_turn, (__m512i)both));
     }
-  pair_product(BY_COLUMNS, m, lt_whole_strips(dim), (k + 1) / 2, pairs, b, 1, true, c);
+  pair_product(BY_COLUMNS, m, lt_whole_strips(dim), (k + 1) / 2, pairs, b, 1, true, c, f);
 }
 #else
 /* c[rows][LT_STRIP] = alpha a b, or plus that. */
@@ -260,34 +262,35 @@ static panel_fn *const panels[][LT_PANEL_ROWS] = {
 
 /* Rows of C in nearly equal panels, the columns of each in strips. */
 static void product(operand left, int64_t m, int64_t n, int64_t k, const real *a, const real *b, real alpha, bool add,
-                    real *c) {
+                    real *c, lt_fetch *f) {
   const int64_t count = (m + LT_PANEL_ROWS - 1) / LT_PANEL_ROWS;
   const int64_t step = left == BY_ROWS_WIDE ? LT_WIDE_LD : left == BY_ROWS ? LT_SIDE_LD : 1;
   const int64_t ldc = left == BY_ROWS_WIDE ? LT_SIDE_LD : LT_WIDE_LD;
   for (int64_t t = 0; t < count; t++) {
     const int64_t i = m * t / count, rows = m * (t + 1) / count - i;
+    if (f) lt_fetch_some(f, LT_FETCH_ROWS);
     for (int64_t j = 0; j < n; j += LT_STRIP)
       panels[left][rows - 1](k, a + i * step, b + j, alpha, add, c + i * ldc + j);
   }
 }
 
 void lt_wide_scores(int64_t m, int64_t n, int64_t dim, const lt_wide *x, int64_t first, const real *turned, real alpha,
-                    real *s) {
-  product(BY_ROWS_WIDE, m, n, dim, x->at + first * LT_WIDE_LD, turned, alpha, false, s);
+                    real *s, lt_fetch *f) {
+  product(BY_ROWS_WIDE, m, n, dim, x->at + first * LT_WIDE_LD, turned, alpha, false, s, f);
 }
 #endif
 
 /* The product of p and b, whose rows begin with `first`; left: p lies so. */
 static void multiply(operand left, int64_t m, int64_t dim, int64_t k, const real *p, const lt_wide *b, int64_t first,
-                     bool add, real *c) {
+                     bool add, real *c, lt_fetch *f) {
 #if LT_WIDE_PAIRS
   const int32_t *from = b->fold + first / 2 * LT_WIDE_LD;
   if (left == BY_ROWS)
-    apply_pairs(m, dim, k, p, from, add, c);
+    apply_pairs(m, dim, k, p, from, add, c, f);
   else
-    collect_pairs(m, dim, k, p, from, c);
+    collect_pairs(m, dim, k, p, from, c, f);
 #else
-  product(left, m, lt_whole_strips(dim), k, p, b->at + first * LT_WIDE_LD, 1, add, c);
+  product(left, m, lt_whole_strips(dim), k, p, b->at + first * LT_WIDE_LD, 1, add, c, f);
 #endif
 }
 
@@ -314,11 +317,11 @@ static void clean(const lt_wide *b, int64_t first, int64_t k, int64_t dim, lt_wi
 /* The product as if every element of b that is not finite were 0, of the same bits as if it were so, then those to the
 ** rows that really see them: weight (i, l) is p[i * step_i + l * step_l]. */
 static void multiply_odd(operand left, int64_t m, int64_t dim, int64_t k, const real *p, const lt_wide *b,
-                         int64_t first, bool add, real *c) {
+                         int64_t first, bool add, real *c, lt_fetch *f) {
   const int64_t step_i = left == BY_COLUMNS ? 1 : LT_SIDE_LD, step_l = left == BY_COLUMNS ? LT_SIDE_LD : 1;
   lt_wide cleaned;
   clean(b, first, k, dim, &cleaned);
-  multiply(left, m, dim, k, p, &cleaned, 0, add, c);
+  multiply(left, m, dim, k, p, &cleaned, 0, add, c, f);
   for (int64_t l = 0; l < k; l++)
     for (int64_t d = 0; d < dim; d++) {
       const real x = element(b, first + l, d);
@@ -331,12 +334,13 @@ static void multiply_odd(operand left, int64_t m, int64_t dim, int64_t k, const 
 }
 
 void lt_wide_apply(int64_t m, int64_t dim, int64_t k, const real *p, const lt_wide *b, int64_t first, bool some,
-                   bool add, real *c) {
-  (some && !b->finite ? multiply_odd : multiply)(BY_ROWS, m, dim, k, p, b, first, add, c);
+                   bool add, real *c, lt_fetch *f) {
+  (some && !b->finite ? multiply_odd : multiply)(BY_ROWS, m, dim, k, p, b, first, add, c, f);
 }
 
-void lt_wide_collect(int64_t m, int64_t dim, int64_t k, const real *p, const lt_wide *b, bool some, real *c) {
-  (some && !b->finite ? multiply_odd : multiply)(BY_COLUMNS, m, dim, k, p, b, 0, true, c);
+void lt_wide_collect(int64_t m, int64_t dim, int64_t k, const real *p, const lt_wide *b, bool some, real *c,
+                     lt_fetch *f) {
+  (some && !b->finite ? multiply_odd : multiply)(BY_COLUMNS, m, dim, k, p, b, 0, true, c, f);
 }
 
 /* ---- Keys ---- */

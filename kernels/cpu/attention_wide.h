@@ -15,6 +15,8 @@
 #define LT_SIDE_LD     (LT_TILE + LT_VECTOR)
 #define LT_SIDE_STRIPS (LT_TILE / LT_STRIP)
 #define LT_ALIGNED     __attribute__((aligned(64)))
+#define LT_FETCHED     4 /* arrays at once */
+#define LT_FETCH_ROWS  3 /* with a panel: 25 panels meet two tiles */
 
 /* The kernels; the arguments' dim <= LT_WIDE_DIM. */
 #define lt_attention_wide          LT_CPU(attention_wide)
@@ -48,6 +50,31 @@ typedef struct lt_keys { /* the key side of a tile: n keys from row `first` */
   real bias[LT_TILE] LT_ALIGNED;
 } lt_keys;
 
+/* Rows that will be needed next: some are fetched with every panel of a product, so that the products do not wait. */
+typedef struct lt_fetch {
+  struct {
+    const void *at;
+    int64_t ld, bytes; /* of a row; from row to row, in bytes too */
+  } array[LT_FETCHED];
+  int64_t arrays, row, rows; /* of all of them; the next one */
+} lt_fetch;
+
+/* Inline, or the compiler takes a function without visible effects for one that need not be called. */
+LT_ALWAYS_INLINE void lt_fetch_some(lt_fetch *f, int64_t rows) {
+  const int64_t end = f->row + rows < f->rows ? f->row + rows : f->rows;
+  for (int64_t i = f->row; i < end; i++)
+    for (int64_t a = 0; a < f->arrays; a++)
+      for (int64_t b = 0; b < f->array[a].bytes; b += 64)
+        __builtin_prefetch((const char *)f->array[a].at + i * f->array[a].ld + b);
+  f->row = end;
+}
+
+LT_ALWAYS_INLINE void lt_fetch_also(lt_fetch *f, const void *at, int64_t ld, int64_t dim, size_t element) {
+  f->array[f->arrays].at = at;
+  f->array[f->arrays].ld = ld * (int64_t)element;
+  f->array[f->arrays++].bytes = dim * (int64_t)element;
+}
+
 #define lt_wide_copy    LT_CPU(wide_copy)
 #define lt_wide_turn    LT_CPU(wide_turn)
 #define lt_wide_scores  LT_CPU(wide_scores)
@@ -65,17 +92,18 @@ void lt_wide_copy(const stored *x, int64_t ld, int64_t n, int64_t dim, bool righ
 /* to[dim][n, padded] = the rows of x, turned; or pairs of them, [dim / 2, rounded up][n, padded]. */
 void lt_wide_turn(const lt_wide *x, int64_t n, int64_t dim, real *to);
 
-/* s[m][n] = alpha x[m][dim] turned[dim][n], x from row `first` on; n whole strips. */
+/* s[m][n] = alpha x[m][dim] turned[dim][n], x from row `first` on; n whole strips. Here and below f may be NULL. */
 void lt_wide_scores(int64_t m, int64_t n, int64_t dim, const lt_wide *x, int64_t first, const real *turned, real alpha,
-                    real *s);
+                    real *s, lt_fetch *f);
 
 /* c[m][dim, padded] (+)= p[m][k] b[k][dim]; p is 0 from k to a whole strip. With some pairs hidden, what is not finite
 ** in b counts only where p != 0. */
 void lt_wide_apply(int64_t m, int64_t dim, int64_t k, const real *p, const lt_wide *b, int64_t first, bool some,
-                   bool add, real *c);
+                   bool add, real *c, lt_fetch *f);
 
 /* c[m][dim, padded] += p[k][m] turned, times b[k][dim]; as above. */
-void lt_wide_collect(int64_t m, int64_t dim, int64_t k, const real *p, const lt_wide *b, bool some, real *c);
+void lt_wide_collect(int64_t m, int64_t dim, int64_t k, const real *p, const lt_wide *b, bool some, real *c,
+                     lt_fetch *f);
 
 /* The keys [k->first, k->first + k->n): extents by strips, and biases. */
 void lt_keys_look(const lt_attention_rows *r, const real *key_bias, int64_t kv_head, lt_keys *k);

@@ -48,10 +48,10 @@ static void start(const task *w, side *u) {
   const lt_attention_args *a = w->a;
   const int64_t heads = a->r.heads, dim = a->r.dim;
   lt_wide_copy((const stored *)a->q + (u->q * heads + w->head) * dim, heads * dim, u->n, dim, false, &u->x);
-  memset(u->out, 0, sizeof u->out);
-  memset(u->sum, 0, sizeof u->sum);
+  memset(u->sum, 0, (size_t)(u->n * LT_VECTOR) * sizeof(real));
   for (int64_t i = 0; i < u->n; i++) {
     const int64_t at = (u->q + i) * heads + w->head;
+    memset(u->out + i * LT_WIDE_LD, 0, (size_t)lt_whole_strips(dim) * sizeof(real));
     u->top[i] = -(real)INFINITY;
     if (a->first) continue;
     u->top[i] = ((const real *)a->carry_max)[at];
@@ -67,20 +67,12 @@ static void start(const task *w, side *u) {
   }
 }
 
-static real sum_of(const real *v) {
-  real x[LT_VECTOR];
-  memcpy(x, v, sizeof x);
-  for (int n = LT_VECTOR / 2; n > 0; n /= 2)
-    for (int i = 0; i < n; i++) x[i] += x[i + n];
-  return x[0];
-}
-
 static void finish(const task *w, const side *u) {
   const lt_attention_args *a = w->a;
   const int64_t dim = a->r.dim;
   for (int64_t i = 0; i < u->n; i++) {
     const int64_t at = (u->q + i) * a->r.heads + w->head;
-    const real *row = u->out + i * LT_WIDE_LD, sum = sum_of(u->sum + i * LT_VECTOR);
+    const real *row = u->out + i * LT_WIDE_LD, sum = lt_vector_sum(lt_load(u->sum + i * LT_VECTOR));
     if (!a->last) {
       ((real *)a->carry_max)[at] = u->top[i];
       ((real *)a->carry_sum)[at] = sum;
@@ -140,13 +132,13 @@ static void meet(task *w, side *u, const panel *p) {
   if (first >= last) return;
   for (int64_t t = first; t < last; t++) some |= sight[t] != LT_SIGHT_ALL;
   const int64_t from = first * LT_STRIP, to = last * LT_STRIP, end = to < w->keys.n ? to : w->keys.n;
-  lt_wide_scores(p->rows, to - from, r->dim, &u->x, p->i, w->turned + from, (real)r->scale, w->s + from);
+  lt_wide_scores(p->rows, to - from, r->dim, &u->x, p->i, w->turned + from, (real)r->scale, w->s + from, NULL);
   if (w->a->key_bias)
     for (int64_t i = 0; i < p->rows; i++)
       for (int64_t j = from; j < to; j++) w->s[i * LT_SIDE_LD + j] += w->keys.bias[j];
   if (some) lt_keys_hide(r, &w->keys, u->q + p->i, p->rows, from, to, w->s);
   for (int64_t i = 0; i < p->rows; i++) soften_row(w, u, p->i + i, from, to, w->s + i * LT_SIDE_LD);
-  lt_wide_apply(p->rows, r->dim, end - from, w->s + from, &w->v, from, some, true, u->out + p->i * LT_WIDE_LD);
+  lt_wide_apply(p->rows, r->dim, end - from, w->s + from, &w->v, from, some, true, u->out + p->i * LT_WIDE_LD, NULL);
 }
 
 /* Fetch rows of k and v of the tile after this one: a share of them for every panel that is met. Inline, or the compiler

@@ -65,13 +65,25 @@ LT_ALWAYS_INLINE lt_vector lt_vector_max(lt_vector a, lt_vector b) {
   return (lt_vector)LT_INTRINSIC(max)((lt_register)a, (lt_register)b);
 }
 
+#if LT_VECTOR_BYTES == 64
+LT_ALWAYS_INLINE real lt_vector_largest(lt_vector x) { return LT_INTRINSIC(reduce_max)((lt_register)x); }
+LT_ALWAYS_INLINE real lt_vector_sum(lt_vector x) { return LT_INTRINSIC(reduce_add)((lt_register)x); } /* by halves */
+#else
 LT_ALWAYS_INLINE real lt_vector_largest(lt_vector x) {
-  real a[LT_VECTOR], top;
+  real a[LT_VECTOR];
   lt_store(a, x);
-  top = a[0];
-  LT_UNROLL for (int i = 1; i < LT_VECTOR; i++) top = a[i] > top ? a[i] : top;
-  return top;
+  LT_UNROLL for (int n = LT_VECTOR / 2; n > 0; n /= 2) {
+    LT_UNROLL for (int i = 0; i < n; i++) a[i] = a[i + n] > a[i] ? a[i + n] : a[i];
+  }
+  return a[0];
 }
+LT_ALWAYS_INLINE real lt_vector_sum(lt_vector x) {
+  real a[LT_VECTOR];
+  lt_store(a, x);
+  LT_UNROLL for (int n = LT_VECTOR / 2; n > 0; n /= 2) { LT_UNROLL for (int i = 0; i < n; i++) a[i] += a[i + n]; }
+  return a[0];
+}
+#endif
 
 #if LT_VECTOR_BYTES == 64
 /* exp.h's reduction, with the processor's own scaling by 2^n; x <= 0, -inf or NaN. */
