@@ -1,9 +1,12 @@
 -- step.lua: benchmarks of whole training steps: tokens a second, beside the multiply-add peak of the same minutes.
--- ltrain-lua --script step.lua [--json FILE] [--threads N] [--clock wall|cpu] [--rounds N] [--quick] [PATTERN]
+-- ltrain-lua --script step.lua [--json FILE] [--threads N] [--clock wall|cpu] [--rounds N] [--quick] [--items]
+--   [PATTERN]; --items: what the operations of a step took, each kind beside the peaks.
 local ffi = require "ffi"
 
 ffi.cdef [[
 double peak_fma_f32(int64_t turns);
+double peak_dot_bf16(int64_t turns);
+double peak_triad(float *a, const float *b, const float *c, int64_t n);
 double peak_clock(int processor_time, int threads);
 int lt_cpu_threads(void);
 void lt_cpu_set_threads(int n);
@@ -19,6 +22,7 @@ local cases = {
   { name = "step.w256.f32.t1024", model = w256, rows = 1, length = 1024 },
   { name = "step.w256.f32.t8192", model = w256, rows = 1, length = 8192 },
   { name = "step.gpt2_124m.f32.t1024", model = gpt2, rows = 1, length = 1024 },
+  { name = "step.gpt2_124m.f32.t4096", model = gpt2, rows = 1, length = 4096 },
 }
 for i = 1, #cases do -- the same in bf16
   local case, name = cases[i], cases[i].name:gsub("f32", "bf16")
@@ -32,6 +36,8 @@ do
     local name = arg[i]:match "^%-%-(.*)"
     if name == "quick" then
       options.quick, options.rounds = true, 1
+    elseif name == "items" then
+      options.items = true
     elseif name then
       i = i + 1
       options[name] = arg[i]
@@ -52,15 +58,28 @@ end
 
 local function now() return peaks.peak_clock(options.clock == "cpu" and 1 or 0, threads) end
 
-local function fma_rate()
+local function rate_of(loop)
   local turns = 20000
   while true do
     local start = now()
-    local done = peaks.peak_fma_f32(turns)
+    local done = loop(turns)
     local took = now() - start
-    if took >= (options.quick and 1e-4 or 0.02) then return done / took end
+    if done == 0 or took >= (options.quick and 1e-4 or 0.02) then return done / took end
     turns = turns * 4
   end
+end
+
+local function fma_rate() return rate_of(peaks.peak_fma_f32) end
+
+local function triad_rate()
+  local n = options.quick and 2 ^ 16 or 2 ^ 23
+  local a, b, c = ffi.new("float[?]", n), ffi.new("float[?]", n), ffi.new("float[?]", n)
+  local best = 0
+  for _ = 1, 4 do -- the first one meets new pages
+    local start = now()
+    best = math.max(best, peaks.peak_triad(a, b, c, n) / (now() - start))
+  end
+  return best
 end
 
 local function median(t)
@@ -90,6 +109,32 @@ local function text(rows, length, vocab, step)
   return lt.data.tensors { tokens = tokens, labels = labels, vocab = vocab, step = step }
 end
 
+-- What each kind of operation took in a step of the last rounds, the longest first.
+local function print_items(program, steps, dtype)
+  local dot = dtype == "bf16" and rate_of(peaks.peak_dot_bf16) or 0
+  local flops, triad = dot > 0 and dot or fma_rate(), triad_rate()
+  local kinds, list, items, whole = {}, {}, program:times()
+  for _, item in ipairs(items) do
+    local kind = kinds[item.op] or { op = item.op, n = 0, seconds = 0, flops = 0, bytes = 0 }
+    if not kinds[item.op] then kinds[item.op], list[#list + 1] = kind, kind end
+    kind.n, kind.seconds = kind.n + 1, kind.seconds + item.seconds / steps
+    kind.flops, kind.bytes = kind.flops + item.flops, kind.bytes + item.bytes
+  end
+  table.sort(list, function(a, b) return a.seconds > b.seconds end)
+  local seconds, moved = 0, 0
+  local function line(op, n, k, ...)
+    print(string.format("  %-24s %6d %10.2f %8.3f %8.3f", op, n, k.seconds * 1e3, k.seconds * steps / whole,
+      k.bytes / 1e9) .. string.format((" %8.3f"):rep(select("#", ...)), ...))
+  end
+  print(string.format("  %-24s %6s %10s %8s %8s %8s %8s", "operation", "items", "ms", "of step", "GB",
+    dot > 0 and "of dot" or "of fma", "of triad"))
+  for _, k in ipairs(list) do
+    seconds, moved = seconds + k.seconds, moved + k.bytes
+    line(k.op, k.n, k, k.flops / k.seconds / flops, k.bytes / k.seconds / triad)
+  end
+  line("all", #items, { seconds = seconds, bytes = moved })
+end
+
 local function measure(case)
   local given, dtype = {}, case.name:match "%.(b?f%d+)%."
   for key, value in pairs(case.model) do given[key] = value end
@@ -116,15 +161,17 @@ local function measure(case)
     program:step(tokens)
     local took = now() - start
     local peak = (before + fma_rate()) / 2
+    if round == 0 and not options.quick then program:times() end
     if round > 0 or options.quick then
       speeds[#speeds + 1], shares[#shares + 1] = rows * length / took, work / took / peak
     end
   end
-  program:close()
   local shape = string.format("layers=%d width=%d vocab=%d %dx%d", given.layers, given.width, given.vocab, rows, length)
   local speed, share = median(speeds), median(shares)
   print(string.format("%-38s %-44s %10.4g %-9s %8.3f %8s %8s %8s", case.name, shape, speed, "tokens/s", share, "-", "-",
     "-"))
+  if options.items then print_items(program, #speeds, dtype) end
+  program:close()
   if options.json then
     local f = assert(io.open(options.json, "a"))
     f:write(string.format('{"name": "%s", "shape": "%s", "dtype": "%s", "threads": %d, "value": %.6g, '

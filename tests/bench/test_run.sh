@@ -22,7 +22,7 @@ for _, row in ipairs(rows) do
 end
 for _, name in ipairs { "product.f32.1024x768x3072", "attention.f32.fwd.d64.t4096", "attention.f32.both.d64.t4096",
   "attention.f32.both.d128.t16384", "norm.f32", "adamw.f32", "loss.f32", "step.w256.f32.t1024",
-  "step.gpt2_124m.f32.t1024", "product.bf16.1024x768x3072", "attention.bf16.both.d64.t4096",
+  "step.gpt2_124m.f32.t1024", "step.gpt2_124m.bf16.t4096", "product.bf16.1024x768x3072", "attention.bf16.both.d64.t4096",
   "step.w256.bf16.t8192" } do
   assert(names[name], name .. " is missing")
 end
@@ -43,6 +43,8 @@ rows=$(grep -c . "$work/all.json")
 bash "$run" --quick --json "$work/one.json" 'product.f32.1024x768x*.dw' > /dev/null
 grep -q '"product.f32.1024x768x3072.dw"' "$work/one.json" || die "a glob does not find its name"
 ! grep -q -e norm -e step -e '3072"' "$work/one.json" || die "a glob finds others too"
+bash "$run" --quick --items 'step.small.bf16*' > "$work/items"
+grep -q '^  matmul  *[1-9]' "$work/items" && grep -q '^  all  *[1-9]' "$work/items" || die "--items names no operations"
 ! bash "$run" --quick nothing_has_this_name > /dev/null 2>&1 || die "a name that nothing has is no error"
 if bash "$run" --quick --isa mmx norm > /dev/null 2> "$work/error"; then die "an unknown instruction set is taken"; fi
 grep -q "portable" "$work/error" || die "the error does not name what there is"
