@@ -57,7 +57,7 @@ void lt_folder_close(lt_folder *f) {
 
 /* ---- What is run in it ---- */
 
-static lt_status put_file(const lt_folder *f, const char *name, const char *s, size_t n, lt_error *e) {
+lt_status lt_folder_put(const lt_folder *f, const char *name, const char *s, size_t n, lt_error *e) {
   char *path = lt_durable_join(f->path, name);
   lt_status st = path ? lt_durable_replace(path, s, n, e) : lt_fail_memory(e, 64, "a file name");
   free(path);
@@ -72,10 +72,10 @@ lt_status lt_folder_describe(const lt_folder *f, const lt_recipe_source *from, c
   for (int i = 0; i < from->n_set; i++) lt_text_add(&t, "set %s\n", from->set[i]);
   lt_text_add(&t, "\n%s", settings);
   lt_status st = t.failed ? lt_fail_memory(e, t.n, "the settings of the run") : LT_OK;
-  if (st == LT_OK) st = put_file(f, "recipe.lua", recipe, bytes, e);
-  if (st == LT_OK) st = put_file(f, "settings.txt", t.s, t.n, e);
+  if (st == LT_OK) st = lt_folder_put(f, "recipe.lua", recipe, bytes, e);
+  if (st == LT_OK) st = lt_folder_put(f, "settings.txt", t.s, t.n, e);
   if (st == LT_OK) st = lt_json_print(plan, &chosen, e);
-  if (st == LT_OK) st = put_file(f, LT_FOLDER_PLAN, chosen.s, chosen.n, e);
+  if (st == LT_OK) st = lt_folder_put(f, LT_FOLDER_PLAN, chosen.s, chosen.n, e);
   lt_text_free(&chosen);
   lt_text_free(&t);
   return st;

@@ -21,5 +21,7 @@ void lt_folder_close(lt_folder *f);
 ** before it returns, so before the first step. */
 lt_status lt_folder_describe(const lt_folder *f, const lt_recipe_source *from, const char *recipe, size_t bytes,
                              int32_t ranks, const char *settings, const lt_tree *plan, lt_error *e);
+/* The n bytes at s are what its file `name` holds. */
+lt_status lt_folder_put(const lt_folder *f, const char *name, const char *s, size_t n, lt_error *e);
 
 #endif

@@ -3,6 +3,7 @@
 ** before it. So a save comes first and its evaluation after it, and a resumed run writes the same lines. */
 #include "embed/inside.h"
 
+#include "run/trace.h"
 #include "store/json.h"
 #include "store/save.h"
 
@@ -22,20 +23,18 @@ static void tell(lt_run *r, lt_event *v) {
 /* ---- A step ---- */
 
 /* A diagnosis that fails is said and never ends a run; a lost peer does, whatever it was lost in. */
+static lt_status diagnosed(const lt_run *r, const lt_error *own, lt_error *e) {
+  if (own->code == LT_COMM) return *e = *own, LT_COMM;
+  if (own->code) lt_log_write(&r->watch.log, LT_LOG_WARN, "%s%s%s", own->where, own->where[0] ? ": " : "", own->what);
+  return LT_OK;
+}
+
 static lt_status evaluate(lt_run *r, lt_run_stats *stats, lt_error *e) {
   lt_error own = {0};
   double loss = 0;
   int64_t tokens = 0;
   if (!lt_trainer_can_evaluate(r->trainer)) return LT_OK;
-  lt_status st = lt_trainer_evaluate(r->trainer, &loss, &tokens, &own);
-  if (st == LT_COMM) {
-    *e = own;
-    return st;
-  }
-  if (st != LT_OK) {
-    lt_log_write(&r->watch.log, LT_LOG_WARN, "%s", own.what);
-    return LT_OK;
-  }
+  if (lt_trainer_evaluate(r->trainer, &loss, &tokens, &own) != LT_OK) return diagnosed(r, &own, e);
   stats->evaluated = 1;
   stats->eval_loss = loss;
   stats->eval_tokens = tokens;
@@ -144,6 +143,16 @@ const lt_run_layer *lt_run_layers(const lt_run *r, int64_t *n, int64_t *steps) {
   return r->layer.at;
 }
 
+/* What every rank did in the step that has just run, and when. */
+static lt_status write_trace(lt_run *r, lt_error *e) {
+  lt_error own = {0};
+  lt_text t = {0};
+  lt_status st = lt_trace_print(lt_trainer_session(r->trainer), &t, &own);
+  if (st == LT_OK && r->folder.path) lt_folder_put(&r->folder, "trace.json", t.s, t.n, &own);
+  lt_text_free(&t);
+  return diagnosed(r, &own, e);
+}
+
 static bool is_due(int64_t step, int64_t every) { return every > 0 && step > 0 && step % every == 0; }
 
 static void put_stats(lt_run_stats *to, const lt_step_stats *s) {
@@ -174,6 +183,7 @@ lt_status lt_run_advance(lt_run *r, lt_run_stats *out, lt_error *why, lt_error *
   r->comm = stats.comm;
   st = add_layers(r, &stats.comm, e);
   if (st == LT_OK) st = write_record(r, out, true, e);
+  if (st == LT_OK && r->entered && number > 0 && number == r->s->trace) st = write_trace(r, e);
   tell(r, &(lt_event){.kind = LT_EVENT_STEP, .last = number + 1 == r->steps, .step = number, .stats = out});
   return st;
 }

@@ -2,6 +2,11 @@
 ** long the compute lane waited for it. Format: "Trace Event Format", Google, 2016. */
 #include "run/trace.h"
 
+#include "run/session_inside.h"
+
+#include <math.h>
+#include <stdlib.h>
+
 static void print_string(const char *s, lt_text *out) {
   lt_text_bytes(out, "\"", 1);
   for (; *s; s++) {
@@ -45,21 +50,58 @@ static void print_item(const lt_executor *x, int32_t item, double origin, lt_tex
   lt_text_add(out, "}}");
 }
 
-lt_status lt_trace_print(lt_executor *const *x, int32_t n, lt_text *out, lt_error *e) {
-  double origin = 0;
-  bool any = false;
-  for (int32_t r = 0; r < n; r++)
-    for (int64_t i = 0; i < lt_executor_schedule(x[r])->item.n; i++) {
-      double begin = lt_executor_spans(x[r])[i].begin;
-      if (!any || begin < origin) origin = begin;
-      any = true;
-    }
-  lt_text_add(out, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[");
-  for (int32_t r = 0; r < n; r++) {
-    lt_text_add(out, r ? ",\n" : "\n");
-    print_names(lt_executor_schedule(x[r]), out);
-    for (int32_t i = 0; i < lt_executor_schedule(x[r])->item.n; i++) print_item(x[r], i, origin, out);
+static double earliest(const lt_executor *x, double than) {
+  const lt_item_span *span = lt_executor_spans(x);
+  for (int64_t i = 0; i < lt_executor_schedule(x)->item.n; i++)
+    if (span[i].begin < than) than = span[i].begin;
+  return than;
+}
+
+/* A rank's names and items. */
+static void print_rank(const lt_executor *x, double origin, lt_text *out) {
+  const lt_schedule *s = lt_executor_schedule(x);
+  lt_text_add(out, s->rank ? ",\n" : "\n");
+  print_names(s, out);
+  for (int32_t i = 0; i < s->item.n; i++) print_item(x, i, origin, out);
+}
+
+/* All ranks run here. */
+static void print_all(lt_session *s, lt_text *out) {
+  double origin = INFINITY;
+  for (int32_t r = 0; r < s->world; r++) origin = earliest(s->executor[r], origin);
+  for (int32_t r = 0; r < s->world; r++) print_rank(s->executor[r], origin, out);
+}
+
+/* Rank after rank sends its text round; the first keeps it. */
+static lt_status print_world(lt_session *s, lt_text *out, lt_error *e) {
+  const int32_t me = lt_world_rank(s->all);
+  lt_text mine = {0};
+  print_rank(s->executor[me], earliest(s->executor[me], INFINITY), &mine);
+  int64_t here = mine.failed ? 0 : (int64_t)mine.n, *n = calloc((size_t)s->world, sizeof *n);
+  bool short_of_memory;
+  lt_status st = lt_world_any(s->all, mine.failed || !n, &short_of_memory, e);
+  if (st == LT_OK && short_of_memory) st = lt_fail_memory(e, mine.n, "the trace");
+  if (st == LT_OK) st = lt_world_gather(s->all, &here, n, sizeof here, e);
+  for (int32_t r = 0; st == LT_OK && r < s->world; r++) {
+    char *text = r == me ? mine.s : malloc((size_t)n[r]);
+    st = lt_world_any(s->all, !text, &short_of_memory, e);
+    if (st == LT_OK && short_of_memory) st = lt_fail_memory(e, (size_t)n[r], "the trace");
+    if (st == LT_OK) st = lt_world_broadcast(s->all, r, text, n[r], e);
+    if (st == LT_OK && me == 0) lt_text_bytes(out, text, (size_t)n[r]);
+    if (r != me) free(text);
   }
+  lt_text_free(&mine);
+  free(n);
+  return st;
+}
+
+lt_status lt_trace_print(lt_session *s, lt_text *out, lt_error *e) {
+  lt_status st = LT_OK;
+  lt_text_add(out, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[");
+  if (s->all)
+    st = print_world(s, out, e);
+  else
+    print_all(s, out);
   lt_text_add(out, "\n]}\n");
-  return out->failed ? lt_fail_memory(e, out->n, "the trace") : LT_OK;
+  return st == LT_OK && out->failed ? lt_fail_memory(e, out->n, "the trace") : st;
 }

@@ -2,9 +2,10 @@
 #ifndef LT_RUN_TRACE_H
 #define LT_RUN_TRACE_H
 
-#include "run/executor.h"
+#include "run/session.h"
 
-/* JSON text of the last step of n ranks' executors; times in microseconds from the first item's begin. */
-lt_status lt_trace_print(lt_executor *const *x, int32_t n, lt_text *out, lt_error *e);
+/* Add the JSON text of the last step of all ranks to *out; collective, and of many processes rank 0 alone has the text.
+** Times are microseconds from the first item's begin, of many processes from each rank's own: clocks differ. */
+lt_status lt_trace_print(lt_session *s, lt_text *out, lt_error *e);
 
 #endif

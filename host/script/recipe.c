@@ -169,6 +169,7 @@ static int read_settings(lua_State *L) {
   s->steps = get_int(L, "train.steps", 0);
   s->micro_batch = get_int(L, "train.micro_batch", 0);
   s->bad_steps = get_int(L, "train.bad_steps", 0);
+  s->trace = get_int(L, "train.trace", 0);
   s->eval_every = get_int(L, "train.eval_every", 0);
   s->eval_tokens = get_int(L, "train.eval_tokens", 0);
   s->eval_length = get_int(L, "train.eval_length", longest(s));

@@ -41,6 +41,7 @@ typedef struct lt_recipe_settings { /* strings and arrays are the recipe's */
   int64_t tokens, steps; /* of a step; of the run */
   int64_t micro_batch;   /* sequences a rank works on at once; 0: the plan chooses */
   int64_t bad_steps;     /* in a row, then the run ends */
+  int64_t trace;         /* the step whose items are written down; 0: none */
   int64_t eval_every;    /* 0: only at the end */
   int64_t eval_tokens;   /* 0: all */
   int64_t eval_length;   /* of its sequences */

@@ -142,6 +142,7 @@ function lt.optim.adamw(fields) end
 ---@field steps? integer Length of the run. Default: 1000.
 ---@field micro_batch? integer|"auto"|function Sequences a rank works on at once; "auto": as many as the plan finds best; or function(facts) that says. Default: "auto".
 ---@field bad_steps? integer Steps in a row whose loss or gradient is not finite, after which the run saves and ends. Default: 10.
+---@field trace? integer The step whose kernels and transfers are written to trace.json in the run's folder; 0: none. Default: 0.
 ---@field eval_every? integer Steps between evaluations; 0: only at the end. Default: 100.
 ---@field eval_tokens? integer Held-out tokens an evaluation reads at most. Default: 65536.
 ---@field eval_length? integer Tokens a sequence of an evaluation, the same at every step. Default: the longest of data.length.

@@ -65,6 +65,8 @@ local train = {
       "or function(facts) that says." },
   { "bad_steps", type = "integer", min = 1, max = MOST, default = 10, unit = "steps",
     doc = "Steps in a row whose loss or gradient is not finite, after which the run saves and ends." },
+  { "trace", type = "integer", min = 0, default = 0, unit = "step",
+    doc = "The step whose kernels and transfers are written to trace.json in the run's folder; 0: none." },
   { "eval_every", type = "integer", min = 0, default = 100, unit = "steps",
     doc = "Steps between evaluations; 0: only at the end." },
   { "eval_tokens", type = "integer", min = 1, default = 65536, unit = "tokens",

@@ -370,7 +370,7 @@ static void test_trace(void) {
   lt_executor *x[] = {lt_session_executor(s, 0), lt_session_executor(s, 1)};
   lt_text text = {0};
   CHECK(lt_session_executor(s, 2) == NULL);
-  CHECK(lt_trace_print(x, 2, &text, &e) == LT_OK);
+  CHECK(lt_trace_print(s, &text, &e) == LT_OK);
   int64_t events = 0;
   for (const char *p = text.s; (p = strstr(p, "\"ph\":\"X\"")); p++) events++;
   CHECK_INT(events, lt_executor_schedule(x[0])->item.n + lt_executor_schedule(x[1])->item.n);
