@@ -147,6 +147,10 @@ void lt_comm_free(lt_comm *c) {
   if (c) c->ops->free(c);
 }
 
+void lt_comm_gather(lt_comm *c, bool on) {
+  if (c->ops->gather) c->ops->gather(c, on);
+}
+
 void lt_comm_doze(lt_comm *c, lt_ticket ticket) { lt_comm_doze_any(c, &ticket, 1); }
 
 void lt_comm_doze_any(lt_comm *c, const lt_ticket *ticket, int32_t n) {

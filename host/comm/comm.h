@@ -66,6 +66,8 @@ typedef struct lt_comm_ops {
   /* The rest may be NULL. */
   /* Sleep until one of n tickets may have ended, a tenth of a second at most: between two tests. */
   void (*doze)(lt_comm *c, const lt_ticket *t, int32_t n);
+  /* Transfers started while it is true may begin together when it is false again. */
+  void (*gather)(lt_comm *c, bool on);
   /* This rank fails with e: every other rank's start and test fail from now on. Is this the rank that reports it? */
   bool (*abort)(lt_comm *c, const lt_error *e);
   /* Zeroed memory whose first `shared` bytes peers read in place. */
@@ -119,6 +121,10 @@ lt_status lt_comm_start(lt_comm *c, const lt_transfer *t, lt_ticket *out, lt_err
 lt_status lt_comm_test(lt_comm *c, lt_ticket ticket, bool *done, lt_error *e);
 double lt_comm_clock(void);    /* seconds, the same on all ranks of a machine */
 void lt_comm_free(lt_comm *c); /* NULL is fine */
+
+/* More transfers are about to be started: those from here on may begin together, at the end. Nobody may wait for one of
+** them before it: what moves them would else set about the first, on the core that is to start the second. */
+void lt_comm_gather(lt_comm *c, bool on);
 
 /* Between two tests, by who has nothing else to do: sleep until the ticket may have ended, a tenth of a second at most,
 ** so that the core is free for the thread that moves the transfer. Does nothing where nothing can move meanwhile. */

@@ -188,6 +188,14 @@ static lt_mpi_op *take_op(lt_mpi *m) {
   return op ? op : new_op(m);
 }
 
+static void mpi_gather(lt_comm *c, bool on) {
+  lt_mpi *m = (lt_mpi *)c;
+  m->gathering = on;
+  if (on || !m->gathered) return;
+  m->gathered = false;
+  lt_mpi_ring_bell(m->bell);
+}
+
 static lt_status mpi_start(lt_comm *c, const lt_transfer *t, lt_ticket *out, lt_error *e) {
   lt_mpi *m = (lt_mpi *)c;
   size_t n = (size_t)t->group->n;
@@ -208,7 +216,8 @@ static lt_status mpi_start(lt_comm *c, const lt_transfer *t, lt_ticket *out, lt_
   op->next = atomic_load_explicit(&m->started, memory_order_relaxed);
   while (!atomic_compare_exchange_weak(&m->started, &op->next, op)) {
   }
-  lt_mpi_ring_bell(m->bell);
+  m->gathered = true;
+  if (!m->gathering) mpi_gather(c, false);
   return LT_OK;
 }
 
@@ -287,6 +296,7 @@ static const lt_comm_ops MPI = {.name = "mpi",
                                 .test = mpi_test,
                                 .free = mpi_free,
                                 .doze = mpi_doze,
+                                .gather = mpi_gather,
                                 .abort = mpi_abort,
                                 .memory_create = mpi_memory_create,
                                 .memory_free = mpi_memory_free};

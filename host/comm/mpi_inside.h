@@ -167,6 +167,7 @@ typedef struct lt_mpi {
   /* the caller's */
   LT_VEC(lt_mpi_op *) op; /* by ticket */
   lt_mpi_op *idle;
+  bool gathering, gathered; /* transfers that are to begin together; some are on the list */
 
   /* between them */
   _Atomic(lt_mpi_op *) started; /* newest first */

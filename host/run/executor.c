@@ -386,6 +386,7 @@ lt_status lt_executor_advance(lt_executor *x, lt_lane lane, lt_progress *out, lt
 /* Start and end what can, in all transfer lanes: what one ends another may have waited for. */
 static lt_status advance_all_transfers(lt_executor *x, lt_progress *out, lt_error *e) {
   lt_status status = LT_OK;
+  lt_comm_gather(x->comm, true);
   for (bool some = true; some && !status;) {
     some = false;
     *out = LT_DONE;
@@ -395,6 +396,7 @@ static lt_status advance_all_transfers(lt_executor *x, lt_progress *out, lt_erro
       if (now != LT_DONE) *out = LT_BLOCKED;
     }
   }
+  lt_comm_gather(x->comm, false);
   return status;
 }
 
