@@ -52,23 +52,22 @@ lt_status lt_rank_agree(lt_session *s, const lt_step_table *t, lt_error *e) {
 
 /* ---- After a step ---- */
 
-/* A rank's figures as numbers, one after the other: those of all its transfers, then those of every layer. */
-enum { SENT, RECEIVED, WAITED, LAST, FIGURES };
+/* A rank's figures as numbers, one after the other: those of all its transfers, then those of every layer. Of all together
+** the last is how long they took, of a layer how many bytes were copied for it. */
+enum { SENT, RECEIVED, WAITED, TOOK, FIGURES, COPIED = TOOK };
 
 static void put_figures(lt_session *s, const lt_executor *x, double *to) {
   int64_t sent, received;
   double seconds, waited;
   lt_executor_traffic(x, &sent, &received);
   lt_executor_waits(x, &seconds, &waited);
-  const double all[FIGURES] = {
-      [SENT] = (double)sent, [RECEIVED] = (double)received, [WAITED] = waited, [LAST] = seconds};
-  memcpy(to, all, sizeof all);
+  to[SENT] = (double)sent, to[RECEIVED] = (double)received, to[WAITED] = waited, to[TOOK] = seconds;
   lt_layers_clear(&s->layers);
   lt_layers_measure(&s->layers, x, s->layers.at);
   for (int32_t i = 0; i < s->layers.n; i++) {
     const lt_layer_comm *c = &s->layers.at[i];
-    const double one[FIGURES] = {[SENT] = c->sent, [RECEIVED] = c->received, [WAITED] = c->waited, [LAST] = c->copied};
-    memcpy(to += FIGURES, one, sizeof one);
+    to += FIGURES;
+    to[SENT] = c->sent, to[RECEIVED] = c->received, to[WAITED] = c->waited, to[COPIED] = c->copied;
   }
 }
 
@@ -81,7 +80,7 @@ static void add_figures(lt_session *s, const double *of, int32_t ranks, lt_comm_
   for (int32_t r = 0; r < ranks; r++, of += each) {
     out->sent += of[SENT];
     out->received += of[RECEIVED];
-    out->seconds = larger(out->seconds, of[LAST]);
+    out->seconds = larger(out->seconds, of[TOOK]);
     out->waited = larger(out->waited, of[WAITED]);
     for (int32_t i = 0; i < s->layers.n; i++) {
       const double *one = of + (1 + i) * FIGURES;
@@ -89,7 +88,7 @@ static void add_figures(lt_session *s, const double *of, int32_t ranks, lt_comm_
       c->sent += one[SENT];
       c->received += one[RECEIVED];
       c->waited = larger(c->waited, one[WAITED]);
-      c->copied += one[LAST];
+      c->copied += one[COPIED];
     }
   }
 }
