@@ -87,19 +87,21 @@ function command.has_mpi()
   return (found == true or found == 0) and io.open((command.path:gsub("[^/]+$", "libltrain-mpi.so"))) ~= nil
 end
 
--- The same as a job of `ranks` ranks; and of whatever is said to mpirun.
-function command.job_of(folder, words)
+-- The same as a job of `ranks` ranks; and of whatever is said to mpirun. After `seconds`, or 60, it is
+-- ended, and the status is 124.
+function command.job_of(folder, words, seconds)
   local script = string.format("exec > '%s/log' 2>&1; mpirun -q --oversubscribe --bind-to none %s\n" ..
     "echo $? > '%s/status'\n", folder, words, folder)
   command.write(folder .. "/script.sh", script)
+  command.write(folder .. "/status", "124")
   os.execute("OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_mpi_yield_when_idle=1 " ..
-    "OMPI_MCA_btl_base_warn_component_unused=0 OMP_NUM_THREADS=1 ASAN_OPTIONS=detect_leaks=0 timeout 60 sh '" ..
-    folder .. "/script.sh' 2> /dev/null")
+    "OMPI_MCA_btl_base_warn_component_unused=0 OMP_NUM_THREADS=1 ASAN_OPTIONS=detect_leaks=0 timeout " ..
+    (seconds or 60) .. " sh '" .. folder .. "/script.sh' 2> /dev/null")
   return tonumber(command.read(folder .. "/status")), command.read(folder .. "/log")
 end
 
-function command.job(folder, ranks, arguments)
-  return command.job_of(folder, string.format("-np %d '%s' %s", ranks, command.path, arguments))
+function command.job(folder, ranks, arguments, seconds)
+  return command.job_of(folder, string.format("-np %d '%s' %s", ranks, command.path, arguments), seconds)
 end
 
 -- The lines of a run's metrics, without what is measured by the clock; and as tables.
