@@ -156,7 +156,8 @@ describe("what a reader is told to type", function()
   setup(function()
     folder = command.scratch()
     os.execute(string.format("cd %s && mkdir bin recipes text && ln -s '%s' bin/ltrain-lua && " ..
-      "cp '%s'recipes/*.lua recipes", folder, command.path, root))
+      "cp -r '%s'recipes/. recipes", folder, command.path, root))
+    assert.is_true((run "ltrain-lua --script recipes/recall/make.lua recipes/recall/text.jsonl")) -- before it trains
     command.write_text(folder)
     command.write(folder .. "/recipe.lua", recipes[1].text)
   end)
