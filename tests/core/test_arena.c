@@ -1,9 +1,10 @@
-/* test_arena.c: an arena is zeroed, aligned, writable to its last byte, and refuses what cannot be had. */
+/* test_arena.c: an arena is zeroed, aligned, writable to its last byte, lies on huge pages, and refuses what cannot be had. */
 #include "check.h"
 
 #include "core/arena.h"
 
 #include <stdbool.h>
+#include <stdio.h>
 
 static bool all(const unsigned char *p, size_t n, unsigned char value) {
   for (size_t i = 0; i < n; i++)
@@ -42,6 +43,41 @@ static void poison(void) {
   lt_arena_free(&a);
 }
 
+/* Whether the mapping that holds p was advised to be of huge pages; *huge: KiB of it that are. */
+static bool advised(const void *p, long *huge) {
+  FILE *f = fopen("/proc/self/smaps", "r");
+  char line[512];
+  bool here = false, yes = false;
+  unsigned long from, to;
+  while (f && fgets(line, sizeof line, f)) {
+    if (sscanf(line, "%lx-%lx ", &from, &to) == 2) here = from <= (uintptr_t)p && (uintptr_t)p < to;
+    if (here) (void)sscanf(line, "AnonHugePages: %ld", huge);
+    if (here && strncmp(line, "VmFlags:", 8) == 0) yes = strstr(line, " hg") != NULL;
+  }
+  if (f) fclose(f);
+  return yes;
+}
+
+/* A large arena lies on huge pages where the system has them; one that was not touched has none: its pages are placed by
+** the threads that write them. */
+static void huge_pages(void) {
+  static const char *const setting = "/sys/kernel/mm/transparent_hugepage/enabled";
+  char line[128] = "[never]";
+  long untouched = -1, touched = -1;
+  lt_error e = {0};
+  lt_arena a;
+  FILE *f = fopen(setting, "r");
+  if (!f || !fgets(line, sizeof line, f)) line[0] = '\0';
+  if (f) fclose(f);
+  if (!CHECK_INT(lt_arena_create(&a, 64u << 20, &e), LT_OK)) return;
+  const bool told = advised(a.base + (4 << 20), &untouched);
+  CHECK_INT(untouched, 0);
+  memset(a.base, 1, a.bytes);
+  CHECK(advised(a.base + (4 << 20), &touched) == told);
+  if (line[0] && !strstr(line, "[never]")) CHECK(told && touched > 0);
+  lt_arena_free(&a);
+}
+
 static void refused(size_t bytes, const char *what) {
   lt_error e = {0};
   lt_arena a;
@@ -58,6 +94,7 @@ int main(void) {
   makes(4097);
   makes(5u << 20);
   poison();
+  huge_pages();
   refused(SIZE_MAX, "out of memory: 18446744073709551615 bytes for the arena");
   refused((size_t)1 << 62, "out of memory: 4611686018427387904 bytes for the arena");
   return check_done();
