@@ -38,6 +38,8 @@ describe("ltrain-lua --doctor", function()
     assert.equal(0, status)
     assert.matches("note  OpenMP +OMP_WAIT_POLICY=active: .-\n +unset OMP_WAIT_POLICY\n", text)
     assert.matches("locale .-\n +export LC_ALL=C%.UTF%-8", text)
+    text = select(2, see "OMP_NUM_THREADS=999")
+    assert.matches("note  threads +999 threads on %d+ usable of %d+ .-\n +fewer threads are faster", text)
     if select(2, see()):find "kernels for avx" then
       assert.matches("note  processor .- kernels for portable by LTRAIN_ISA", text)
       text = select(2, see "OPENBLAS_CORETYPE=Prescott")
