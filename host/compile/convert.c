@@ -102,7 +102,7 @@ static void remember(lt_placer *p, lt_value v, lt_value made, const lt_placement
     *head = LT_NONE;
   }
   if (!c) {
-    lt_graph_fail(p->g, "out of memory placing the graph");
+    lt_graph_fail_memory(p->g, sizeof *c);
     return;
   }
   *c = (lt_conversion){v, made, newest(p, v), p->g->phase, *place};
@@ -282,7 +282,7 @@ static void settle(lt_placer *p, lt_value v, lt_value x) {
   while (p->base.n <= v) {
     lt_value *slot = lt_vec_push(&p->base);
     if (!slot) {
-      lt_graph_fail(g, "out of memory placing the graph");
+      lt_graph_fail_memory(g, sizeof *slot);
       return;
     }
     *slot = (lt_value)(p->base.n - 1);

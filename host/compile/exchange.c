@@ -323,7 +323,7 @@ static void hold(exchanger *x, const lt_node *n) {
   if (slot)
     *slot = *n;
   else
-    lt_graph_fail(x->g, "out of memory for the hops of an exchange");
+    lt_graph_fail_memory(x->g, sizeof *slot);
 }
 
 /* The node emitted last waits for a transfer that has only just begun: it is taken out, and stands behind what of its scope

@@ -221,15 +221,15 @@ static void add_item(lowering *l, lt_item_kind kind, int32_t node, int32_t unit,
                 .chain = LT_NONE,
                 .place = LT_NONE};
   for (int k = 0; k < n->n_in; k++) add_operand(l, n->in[k], unit, once, k < 64 && (n->op->shape_only >> k & 1));
-  for (int k = 0; k < n->n_out; k++) {
+  for (int k = 0; k < n->n_out && !l->failed; k++) {
     int alias = n->op->alias ? n->op->alias[k] : reduces_in_place(l->g, n) ? 0 : -1;
     lt_value v = n->out + k;
     if (alias >= 0 && n->in[alias] != LT_NONE && l->g->value.at[v].state == LT_NONE)
       *buffer_at(l, v, once ? -1 : unit) = s->operand.at[it.operand + alias].buffer;
     add_operand(l, v, unit, once, false);
   }
+  if (n->axes && !l->failed) it.group = find_group(l, n->axes);
   if (l->failed) return;
-  if (n->axes) it.group = find_group(l, n->axes);
   if (n->chain) it.chain = chain_of(l, n, unit), it.place = n->hop;
   if (kind == LT_ITEM_COLLECTIVE) {
     it.lane = lane_of(l->g, n);

@@ -42,7 +42,7 @@ static void fail_no_rule(lt_graph *g, const lt_node *n, lt_axis a) {
 static void push_node(lt_graph *g, const lt_node *n) {
   lt_node *slot = g->failed ? NULL : lt_vec_push(&g->node);
   if (!slot) {
-    lt_graph_fail(g, "out of memory placing the graph");
+    lt_graph_fail_memory(g, sizeof *slot);
     return;
   }
   *slot = *n;
@@ -69,7 +69,7 @@ static void gather_gradients(lt_placer *p, lt_node *n) {
 /* The shape of a value without its bytes: nothing is moved for it, and nothing keeps it alive. */
 static lt_value shape_of(lt_graph *g, lt_value v, const lt_placement *place) {
   lt_value_info *shape = lt_vec_push(&g->value);
-  if (!shape) return lt_graph_fail(g, "out of memory placing the graph");
+  if (!shape) return lt_graph_fail_memory(g, sizeof *shape);
   *shape = g->value.at[v];
   shape->node = shape->state = LT_NONE;
   shape->version = shape->out = 0;
@@ -87,7 +87,7 @@ static int place_node(lt_placer *p, lt_node *n) {
   p->node = n;
   lt_placement *want = calloc((size_t)(n->n_in ? n->n_in : 1), sizeof *want);
   if (!want || !rule_create(n, &r, &trial, &best)) {
-    lt_graph_fail(g, "out of memory placing operation '%s'", n->op->name);
+    lt_graph_fail_memory(g, sizeof *want);
     goto done;
   }
   lt_graph_set_scope(g, n->scope);
@@ -141,7 +141,7 @@ static void gather_written(lt_placer *p, lt_node *n, int input) {
   for (int k = 0; k < n->n_out; k++) {
     lt_value_info *v = lt_vec_push(&g->value);
     if (!v) {
-      lt_graph_fail(g, "out of memory placing operation '%s'", n->op->name);
+      lt_graph_fail_memory(g, sizeof *v);
       return;
     }
     *v = g->value.at[old + k];

@@ -200,7 +200,7 @@ static void type_node(caster *c, lt_node *n) {
 static void push_node(lt_graph *g, const lt_node *n) {
   lt_node *slot = g->failed ? NULL : lt_vec_push(&g->node);
   if (!slot) {
-    lt_graph_fail(g, "out of memory casting the graph");
+    lt_graph_fail_memory(g, sizeof *slot);
     return;
   }
   *slot = *n;
