@@ -12,7 +12,8 @@
 ** Threads. A run is used by one thread at a time; lt_run_stop may be called from any thread and from a signal handler.
 ** Different runs know nothing of each other: several may live in a process, one after another or side by side, each
 ** used by a thread of its own. Callbacks are called on the thread that is inside a call on the run, and may call
-** nothing of it but lt_run_stop. A run computes with OpenMP's threads, as many as its caller may start.
+** nothing of it but lt_run_stop. A run computes with OpenMP's threads, as many as its caller may start. The thread that
+** calls needs a stack of 4 MiB, those of OpenMP 2 MiB.
 **
 ** Pointers. What a call is given is its caller's, and is not looked at after the call. What it gives back is the run's,
 ** and good until the next call on that run. */

@@ -10,7 +10,10 @@
 
 #if LT_VECTOR_BYTES
 
-#define LT_WIDE_DIM    128
+#define LT_WIDE_DIM 128
+/* Tiles of queries that a task works on: it lies on a thread's stack, of which many have but 2 MiB (ulimit -s unlimited). */
+#define LT_WIDE_SIDES  (sizeof(real) > 4 ? 4 : 8)
+#define LT_WIDE_STACK  (1408 << 10)
 #define LT_WIDE_LD     (LT_WIDE_DIM + LT_VECTOR) /* rows fall into different sets of the first-level cache */
 #define LT_SIDE_LD     (LT_TILE + LT_VECTOR)
 #define LT_SIDE_STRIPS (LT_TILE / LT_STRIP)

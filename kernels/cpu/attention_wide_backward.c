@@ -3,13 +3,15 @@
 ** GROUPS of keys and of queries; in round r the keys of group g meet the queries of group g + r: no two tasks of a round
 ** write the same row. A task waits for the two of the round before that wrote its rows, not for all: every sum has one
 ** order, by the shape alone. Groups that do not see each other are passed over.
-** Tiles: inside a task SIDES tiles of queries stay in the second-level cache, with their dq, while tiles of keys pass by.
+** Tiles: inside a task LT_WIDE_SIDES tiles of queries stay in the second-level cache, with their dq, while tiles of keys
+** pass by.
 ** Cost: 10 dim operations a pair in a tile that is looked at; q and dout copied once for each group of keys they see, k
-** and v once for every SIDES tiles of queries. */
+** and v once for every LT_WIDE_SIDES tiles of queries. */
 #include "kernels/cpu/attention_wide.h"
 
 #if LT_VECTOR_BYTES
 
+#include <assert.h>
 #include <math.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -17,7 +19,6 @@
 
 #define GROUPS_MOST   16
 #define GROUP_LEAST   4 /* tiles of a group */
-#define SIDES         8
 #define HEADS_AT_ONCE 64
 #define LOOKS         1000 /* at a task under way, before the processor is lent to others */
 
@@ -33,7 +34,7 @@ typedef struct task {
   const lt_attention_backward_args *a;
   int64_t kv_head, k_block, sides;
   bool first_q, first_k, products; /* dq, and dk and dv, are written, not added to; work is to be made */
-  side side[SIDES];
+  side side[LT_WIDE_SIDES];
   lt_fetch next;
   lt_keys keys;
   lt_wide k, v;
@@ -42,6 +43,7 @@ typedef struct task {
   real dk[LT_TILE * LT_WIDE_LD] LT_ALIGNED, dv[LT_TILE * LT_WIDE_LD] LT_ALIGNED;
   double bias[LT_TILE];
 } task;
+static_assert(sizeof(task) <= LT_WIDE_STACK, "a task fits a thread's stack");
 
 /* y[n][width] = 0, rows ld apart. */
 static void zero_rows(real *y, int64_t n, int64_t width, int64_t ld) {
@@ -280,7 +282,7 @@ static void meet_group(const plan *p, int64_t kv_head, int64_t k_group, int64_t 
       u->head = head;
       u->extent = lt_extent_of(r->q_position + u->q, r->q_document + u->q, u->n);
       u->met = false;
-      if (++w.sides == SIDES) meet_keys(&w, p, k_group);
+      if (++w.sides == LT_WIDE_SIDES) meet_keys(&w, p, k_group);
     }
   if (w.sides || w.first_k) meet_keys(&w, p, k_group);
 }

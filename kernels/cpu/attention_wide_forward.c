@@ -1,17 +1,17 @@
 /* attention_wide_forward.c: the forward pass of attention.c in tiles of attention_wide.h: the same running softmax.
-** Tiles: up to SIDES x LT_TILE queries of one head a task, heaviest first, over threads; each tile of keys is copied and
-** turned once for them, while the next one is fetched. A panel of query rows meets the strips of keys it may see: scores, their exponentials and the product
-** with v follow each other in the first-level cache; sums of exponentials stay a vector a row until the end. Keys come
-** in the order of their rows, so no bit depends on the threads.
+** Tiles: up to LT_WIDE_SIDES x LT_TILE queries of one head a task, heaviest first, over threads; each tile of keys is
+** copied and turned once for them, while the next one is fetched. A panel of query rows meets the strips of keys it may
+** see: scores, their exponentials and the product with v follow each other in the first-level cache; sums of exponentials
+** stay a vector a row until the end. Keys come in the order of their rows, so no bit depends on the threads.
 ** Cost: 4 dim operations a pair in a strip that is looked at; k and v copied once for each task that may see them. */
 #include "kernels/cpu/attention_wide.h"
 
 #if LT_VECTOR_BYTES
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
-#define SIDES      8
 #define TASKS_EACH 4 /* tasks a thread there should be, before one takes more sides */
 
 typedef struct panel { /* query rows [i, i + rows) of a side */
@@ -35,12 +35,13 @@ typedef struct task {
   const lt_attention_args *a;
   int64_t head, kv_head, sides;
   lt_extent extent;
-  side side[SIDES];
+  side side[LT_WIDE_SIDES];
   lt_keys keys;
   lt_wide k, v;
   real turned[LT_WIDE_DIM * LT_SIDE_LD] LT_ALIGNED;
   real s[LT_PANEL_ROWS * LT_SIDE_LD] LT_ALIGNED;
 } task;
+static_assert(sizeof(task) <= LT_WIDE_STACK, "a task fits a thread's stack");
 
 /* ---- Beginning and end of a side ---- */
 
@@ -218,7 +219,7 @@ static int64_t sides_of(const lt_attention_args *a, const lt_cut *cut) {
   const int64_t wished = lt_cpu_threads() * TASKS_EACH;
   const bool together = !r->spans || (r->max_spans == 1 && r->block_k % LT_TILE == 0);
   if (cut->block % LT_TILE != 0) return 1;
-  int64_t sides = together ? SIDES : cut->parts < SIDES ? cut->parts : SIDES;
+  int64_t sides = together ? LT_WIDE_SIDES : cut->parts < LT_WIDE_SIDES ? cut->parts : LT_WIDE_SIDES;
   if (!together)
     while (cut->parts % sides) sides--;
   while (sides > 1 && (cut->tiles + sides - 1) / sides * r->heads < wished) sides = together ? sides / 2 : 1;
