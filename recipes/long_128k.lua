@@ -1,7 +1,7 @@
 -- long_128k.lua: a lesson: 131072 tokens in one sequence, over ranks. Most layers look back 1024 tokens, one to the
 -- start. Look first: `ltrain-lua --check --ranks 2 recipes/long_128k.lua`;
--- then `mpirun -np 2 ltrain-lua recipes/long_128k.lua`. Planned: 1.97 GiB on one rank (four layers compute part of
--- themselves again), 1.82 GiB on each of two (nothing is), 969 MiB on each of four.
+-- then `mpirun -np 2 ltrain-lua recipes/long_128k.lua`. Planned: 1.96 GiB on one rank (four layers compute part of
+-- themselves again), 1.81 GiB on each of two (nothing is), 960 MiB on each of four.
 -- A step takes 26 s of each of two cores (Zen 4): 5 000 tokens a second.
 local n = lt.arg("n", 131072, "tokens of a sequence")
 

@@ -2,7 +2,7 @@
 -- 1024 tokens, the last one to the start. A text that long: `find /usr/include -name '*.h' -exec cat {} + > long.txt`
 -- Look first: `ltrain-lua --check --ranks 2 recipes/million.lua`
 -- Then: `mpirun -np 2 ltrain-lua recipes/million.lua text=$PWD/long.txt`; n=131072 is the same on an eighth of it.
--- Planned: 7.35 GiB on one rank, 3.88 GiB on each of two. All but a hundredth of the time is the full layer.
+-- Planned: 7.33 GiB on one rank, 3.86 GiB on each of two. All but a hundredth of the time is the full layer.
 -- Measured on two cores (Zen 4), two ranks of one thread: n=131072 14 s, n=262144 53 s: four times as long; the million
 -- 13 minutes of each core and 3.9 GiB a rank. With head_dim=64 n=131072 takes 26 s: 28 minutes for the million.
 local n = lt.arg("n", 1048576, "tokens of the text")

@@ -22,7 +22,8 @@ lt_status lt_world_create(lt_comm *comm, lt_world **out, lt_error *e) {
     w->piece_bytes = PIECE;
     w->piece = malloc(PIECE);
     w->hash = malloc(n * LT_AGREED_MOST * sizeof *w->hash);
-    if (w->piece && w->hash) return LT_OK;
+    w->counts = malloc(n * sizeof *w->counts);
+    if (w->piece && w->hash && w->counts) return LT_OK;
   }
   lt_world_free(w);
   *out = NULL;
@@ -34,6 +35,7 @@ void lt_world_free(lt_world *w) {
   free((void *)w->group.rank);
   free(w->piece);
   free(w->hash);
+  free(w->counts);
   free(w);
 }
 
@@ -63,14 +65,10 @@ lt_status lt_world_gather(lt_world *w, const void *mine, void *all, int64_t n, l
     memcpy(all, mine, (size_t)n);
     return LT_OK;
   }
-  int64_t few[64], *counts = w->group.n <= 64 ? few : malloc((size_t)w->group.n * sizeof *counts);
-  if (!counts) return lt_fail_memory(e, (size_t)w->group.n * sizeof *counts, "a word to all ranks");
-  for (int32_t r = 0; r < w->group.n; r++) counts[r] = n;
+  for (int32_t r = 0; r < w->group.n; r++) w->counts[r] = n;
   const lt_transfer t = {
-      .kind = LT_ALL_GATHER, .group = &w->group, .dtype = LT_U8, .send = mine, .recv = all, .counts = counts};
-  lt_status status = lt_comm_wait(w->comm, &t, e);
-  if (counts != few) free(counts);
-  return status;
+      .kind = LT_ALL_GATHER, .group = &w->group, .dtype = LT_U8, .send = mine, .recv = all, .counts = w->counts};
+  return lt_comm_wait(w->comm, &t, e);
 }
 
 lt_status lt_world_any(lt_world *w, bool mine, bool *any, lt_error *e) {

@@ -11,7 +11,8 @@ typedef struct lt_world {
   lt_group group;
   void *piece; /* room for what passes through on its way to another rank */
   int64_t piece_bytes;
-  uint64_t *hash; /* [world][LT_AGREED_MOST] */
+  uint64_t *hash;  /* [world][LT_AGREED_MOST] */
+  int64_t *counts; /* [world] of a gather: no rank may be short of memory where all meet */
 } lt_world;
 
 lt_status lt_world_create(lt_comm *comm, lt_world **out, lt_error *e);

@@ -47,5 +47,9 @@ lt_status lt_run_enter(lt_run *r, bool again, lt_error *e) {
   st = describe(r, e);
   if (st == LT_OK) st = lt_metrics_open(r->folder.metrics, lt_trainer_next(r->trainer) - 1, &r->metrics, e);
   if (st == LT_OK) lt_steer_ran(r, lt_metrics_ran(r->metrics));
+  const int64_t trace = r->s->trace, next = lt_trainer_next(r->trainer);
+  if (st == LT_OK && trace > 0 && (trace < next || trace >= r->steps))
+    lt_log_write(&r->watch.log, LT_LOG_WARN, "step %lld, of train.trace, is none of this run's: no trace is written",
+                 (long long)trace);
   return st;
 }

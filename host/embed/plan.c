@@ -96,15 +96,21 @@ static lt_status compile_as(const lt_recipe_plan *p, const lt_structure *of, con
   lt_plan_options o = {0};
   lt_plan_choice choice = {0};
   lt_recipe_build build = {p->recipe, c->training};
+  lt_text settings = {0};
   *out = NULL;
   lt_status st = ask(p->recipe, p->ranks, of, c->least, &o, e);
-  if (st != LT_OK) return st;
+  if (st == LT_OK) st = lt_recipe_print(p->recipe, &settings, e);
+  if (st != LT_OK) {
+    lt_text_free(&settings);
+    return st;
+  }
   o.budget = c->budget;
   if (!c->training) {
     o.backward = false;
     o.shard = 0;
   }
-  const uint64_t asked = lt_plan_asked(&o, s->block, s->budget);
+  const uint64_t asked = lt_plan_asked(&o, s->block, s->budget, settings.s ? settings.s : "");
+  lt_text_free(&settings);
   if (lt_plan_recall(known, of->length, c->training, asked, &choice)) {
     o.units = choice.units;
     o.data.block = choice.block;

@@ -9,6 +9,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static const struct figure {
   const char *name;
@@ -35,7 +36,23 @@ static uint64_t hash_words(uint64_t h, const char *const *word, int32_t n) {
   return hash_int(h, n);
 }
 
-uint64_t lt_plan_asked(const lt_plan_options *o, int64_t block, int64_t budget) {
+static bool makes_graph(const char *line) {
+  static const char *const keys[] = {"dtype ", "model", "layout.exchange "};
+  bool found = false;
+  for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) found = found || !strncmp(line, keys[i], strlen(keys[i]));
+  return found;
+}
+
+static uint64_t hash_settings(uint64_t h, const char *line) {
+  for (size_t n; *line; line += n) {
+    n = strcspn(line, "\n");
+    n += line[n] == '\n';
+    if (makes_graph(line)) h = lt_hash_bytes(h, line, n);
+  }
+  return h;
+}
+
+uint64_t lt_plan_asked(const lt_plan_options *o, int64_t block, int64_t budget, const char *settings) {
   const lt_data_bounds *d = &o->data;
   uint64_t h = hash_mesh(LT_HASH_START, &o->mesh);
   const int64_t x[] = {o->world,     o->units,
@@ -46,6 +63,7 @@ uint64_t lt_plan_asked(const lt_plan_options *o, int64_t block, int64_t budget) 
                        o->max_depth, block,
                        o->backward,  d->partition ? (int64_t)d->partition->kind : -1};
   h = lt_hash_bytes(h, x, sizeof x);
+  h = hash_settings(h, settings);
   h = hash_words(h, o->keep, o->n_keep);
   h = hash_words(h, o->drop, o->n_drop);
   for (size_t i = 0; i < FIGURES; i++) h = hash_number(h, *(const double *)((const char *)&o->machine + figures[i].at));

@@ -8,8 +8,9 @@
 #include "store/tree.h"
 
 /* What the plan loop is asked, but for what it chooses: the same in two runs whose plans serve each other. block: as the
-** recipe says, 0: by the length; budget: of all programs together. */
-uint64_t lt_plan_asked(const lt_plan_options *o, int64_t block, int64_t budget);
+** recipe says, 0: by the length; budget: of all programs together; settings: the recipe's, as lt_recipe_print prints
+** them, of which those that make the graph count: type, model, exchange. */
+uint64_t lt_plan_asked(const lt_plan_options *o, int64_t block, int64_t budget, const char *settings);
 
 /* Add what was chosen for a program that trains, or evaluates. */
 lt_status lt_plan_note(lt_tree *record, const lt_program *p, bool training, uint64_t asked, lt_error *e);

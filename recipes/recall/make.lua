@@ -37,9 +37,12 @@ local function document()
 end
 
 local out, fault = io.open(file, "wb")
-if not out then
+local written = out ~= nil
+for _ = 1, count do
+  if written then written, fault = out:write('{"text":"', document(), '"}\n') end
+end
+if written then written, fault = out:close() end
+if not written then
   io.stderr:write("make.lua: ", fault, "\n")
   os.exit(1)
 end
-for _ = 1, count do assert(out:write('{"text":"', document(), '"}\n')) end
-assert(out:close())

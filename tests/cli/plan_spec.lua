@@ -85,6 +85,10 @@ describe("The plan of a run", function()
     _, said = run("asked", "--resume --steps 6 --set train.micro_batch=2")
     assert.matches("16 tokens, 8 sequences, 4 units", said, 1, true)
     assert.not_equal(before, plan(to)["train 16"].asked)
+    for _, other in ipairs { "dtype=bf16", "model.ffn.hidden=32", 'layout.exchange=ring' } do
+      local p = plan(run("other" .. other:match "%w+", "--steps 0 --set " .. other))
+      assert.not_equal(before, p["train 16"].asked, other)
+    end
     for i, text in ipairs { "{", '{"train 16": 7, "train 32": {"units": -1}}' } do
       command.write(to .. "/plan.json", text)
       _, said = run("asked", "--resume --steps " .. 6 + i)

@@ -63,6 +63,14 @@ describe("train.trace", function()
     assert.is_true(#job[0] > 20 and #job[1] == #job[0] and has(job[1], "reduce"))
   end)
 
+  it("says that a step is none of the run's", function()
+    for _, words in ipairs { "--steps 2 --set train.trace=2", "--resume --set train.trace=1" } do
+      local _, _, said = command.train(folder, "past", words)
+      assert.is_truthy(said:find("of train.trace, is none of this run's", 1, true), said)
+    end
+    assert.is_nil(io.open(folder .. "/past/trace.json"))
+  end)
+
   it("is not written unasked, nor ends a run that cannot write it", function()
     command.train(folder, "none")
     assert.is_nil(io.open(folder .. "/none/trace.json"))
