@@ -35,6 +35,7 @@ static bool comes_early(joining *j, lt_value v, int32_t limit) {
   const lt_node *n = &g->node.at[i];
   if (i < limit || j->asked[i]) return true;
   if (i == limit || n->op->alias || (n->op->kind != LT_OP_KERNEL && n->op->kind != LT_OP_LOAD)) return false;
+  if (n->op == &lt_op_label_logits) return false; /* another head's: it may be joined itself */
   for (int k = 0; k < n->n_in; k++)
     if (n->in[k] != LT_NONE && !comes_early(j, n->in[k], limit)) return false;
   j->asked[i] = 1;

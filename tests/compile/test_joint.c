@@ -4,7 +4,8 @@
 #include "compile/net.h"
 
 typedef struct headed { /* what the network of a test has */
-  bool penalty, doubled, layer, twice, carry;
+  bool penalty, doubled, layer, carry;
+  enum { ALONE, SUM, PRODUCT, SUM_OF_SQUARE } second; /* how the loss of another head is taken in */
 } headed;
 
 static lt_value cross_entropy(lt_graph *g, const headed *h, lt_value x, const char *weight) {
@@ -28,8 +29,11 @@ static lt_status build(void *context, lt_graph *g, lt_error *e) {
   lt_value x = net_linear(g, net_feed(g, "x", "real", 6), net_param(g, "first", 6, 6, LT_NONE));
   lt_graph_set_scope(g, h->layer ? "layer 0/head" : "head");
   lt_value loss = cross_entropy(g, h, x, "head");
-  if (h->twice)
-    loss = lt_emit_2(g, &lt_op_add, loss, cross_entropy(g, h, lt_emit_1(g, &lt_op_silu, x, NULL), "other"), NULL);
+  if (h->second != ALONE) {
+    lt_value other = cross_entropy(g, h, lt_emit_1(g, &lt_op_silu, x, NULL), "other");
+    if (h->second == SUM_OF_SQUARE) other = lt_emit_2(g, &lt_op_mul, other, other, NULL);
+    loss = lt_emit_2(g, h->second == PRODUCT ? &lt_op_mul : &lt_op_add, loss, other, NULL);
+  }
   if (h->carry) {
     lt_attr *in = lt_attr_defaults(g, &lt_op_carry_in), *out = lt_attr_defaults(g, &lt_op_carry_out);
     lt_attr_set_text(g, &lt_op_carry_in, in, "name", "memory");
@@ -87,7 +91,9 @@ int main(void) {
     double two = compile(types[i], (headed){.penalty = true}, 1, 1, true, 0, 1);
     CHECK(one > 0 && two - one >= 2.0 * 32 * 6 * 12); /* a product of logits */
     compile(types[i], (headed){.doubled = true}, 1, 1, true, 1, 0);
-    compile(types[i], (headed){.twice = true}, 1, 1, true, 2, 0);
+    compile(types[i], (headed){.second = SUM}, 1, 1, true, 2, 0);
+    compile(types[i], (headed){.second = PRODUCT}, 1, 1, true, 1, 1); /* the first's gradient is of the second's loss */
+    compile(types[i], (headed){.second = SUM_OF_SQUARE}, 1, 1, true, 1, 1);
     compile(types[i], (headed){.layer = true}, 1, 1, true, 0, 1);
     compile(types[i], (headed){.carry = true}, 1, 1, true, 0, 1);
     compile(types[i], (headed){0}, 2, 1, true, 1, 0); /* tokens are cut: each rank has its rows */
