@@ -79,6 +79,7 @@ static bool push_joint(lt_graph *g, const lt_node *f, const lt_node *b, lt_value
   if (!n.in) return false;
   memcpy(n.in, f->in, LSE * sizeof *n.in);
   n.in[LSE] = b->in[DLSE], n.in[LSE + 1] = b->in[DLOGIT];
+  n.stood[1] = b->stood[0];
   for (int k = 0; k < 4; k++) {
     lt_value_info *v = lt_vec_push(&g->value);
     if (!v) return false;
@@ -134,6 +135,7 @@ lt_status lt_pass_joint(lt_graph *g, lt_error *e) {
   }
   for (size_t i = 0; i < nodes; i++) j.with[i] = j.before[i] = LT_NONE;
   for (size_t v = 0; v < values; v++) now[v] = (lt_value)v;
+  for (int32_t i = 0; i < g->node.n; i++) g->node.at[i].stood[0] = g->node.at[i].stood[1] = i;
   if (has_carry(g) || !find_pairs(&j)) goto done; /* where all units run forward first, each would keep its dw */
   old = g->node.at;
   const int64_t n_old = g->node.n;

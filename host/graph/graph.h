@@ -78,7 +78,8 @@ typedef struct lt_node {
   int32_t chain, hop;   /* the hops of one attention have one number, from 1 on, and follow each other; 0: no hop */
   bool narrow;          /* runs the kernel for bf16: the precision pass */
   bool early;           /* of the gradient, though it runs in the forward pass: the joint pass */
-  bool dead;            /* dropped by a pass */
+  int32_t stood[2]; /* its place in the order before the joint pass; of two made one: the forward's, the backward's */
+  bool dead;        /* dropped by a pass */
 } lt_node;
 
 typedef enum lt_role { LT_ROLE_PARAM, LT_ROLE_MOMENT, LT_ROLE_GRAD, LT_ROLE_BUFFER } lt_role;

@@ -198,13 +198,15 @@ static lt_status compare_decisions(lt_agree *a, const lt_mesh_spec *mesh, int32_
 /* ---- Values, gradients, updates ---- */
 
 static void compare_values(const lt_agree *a, const lt_agree_values *v, lt_agree_result *r) {
+  int32_t first = INT32_MAX;
   for (int64_t i = 0; i < a->values.value.n; i++) {
     const lt_agree_value *one = &a->values.value.at[i], *own = lt_agree_find(v, one->key);
     if (!own || own->rows < one->tensor->dim[0] || lt_tensor_count(own->tensor) != lt_tensor_count(one->tensor))
       continue;
     double error = lt_agree_difference(own->tensor, one->tensor);
     r->values++;
-    if (error <= a->o.tolerance || r->first[0]) continue;
+    if (error <= a->o.tolerance || one->order >= first) continue;
+    first = one->order;
     r->first_error = error;
     snprintf(r->first, sizeof r->first, "%s", one->key);
     snprintf(r->first_where, sizeof r->first_where, "%s", one->where);

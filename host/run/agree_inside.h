@@ -8,7 +8,7 @@
 typedef struct lt_agree_value { /* what an operation gave, over the whole step */
   char key[160];                /* scope, operation, number among its like, output */
   char where[128];
-  int32_t order; /* in the graph: forward, then backward */
+  int32_t order; /* in the graph before the joint pass: forward, then backward */
   lt_tensor *tensor;
   int64_t rows; /* written */
 } lt_agree_value;

@@ -1,6 +1,6 @@
 /* agree_values.c: the values of a step's operations, taken as they are made, before their memory is used again.
 ** A layout's graph holds conversions and other forms of some operations; what both graphs know by one name is compared,
-** and what the joint pass made one operation, or moved, keeps the names it had.
+** and what the joint pass made one operation, or moved, keeps the names, and the place among them, that it had.
 ** Partial values are left out: the operation that reads their sum is not. */
 #include "run/agree_inside.h"
 
@@ -21,30 +21,42 @@ static bool is_own(const lt_node *n) {
   return !n->dead && !inserted && n->op->kind == LT_OP_KERNEL && n->phase != LT_UPDATE;
 }
 
-/* Which operation of which phase makes output `out` of a node; out: of that operation. */
-static const lt_op *op_making(const lt_node *n, int32_t *out, lt_phase *phase) {
-  *phase = n->early ? LT_BACKWARD : n->phase;
-  if (n->op != &lt_op_label_logits_joint) return n->op;
-  const bool forward = *out < 2;
-  *phase = forward ? LT_FORWARD : LT_BACKWARD;
-  *out %= 2;
-  return forward ? &lt_op_label_logits : &lt_op_label_logits_backward;
+typedef struct making { /* the operation that makes an output, as it was before the joint pass */
+  const lt_op *op;
+  lt_phase phase;
+  int32_t stood;
+} making;
+
+static bool is_joint(const lt_node *n) { return n->op == &lt_op_label_logits_joint; }
+
+static making made_by(const lt_node *n, bool gradient) {
+  if (!is_joint(n)) return (making){n->op, n->early ? LT_BACKWARD : n->phase, n->stood[0]};
+  if (gradient) return (making){&lt_op_label_logits_backward, LT_BACKWARD, n->stood[1]};
+  return (making){&lt_op_label_logits, LT_FORWARD, n->stood[0]};
 }
 
-static void name_value(const lt_graph *g, int32_t node, int32_t out, char *key, size_t size) {
-  static const char *const names[LT_PHASES] = {"", "", "backward of ", "update of "};
-  const lt_node *n = &g->node.at[node];
-  const int32_t which = out;
-  lt_phase phase, other;
+static const char *scope_of(const lt_node *n) { return n->scope ? n->scope : ""; }
+
+/* Its number among its like is by the order before the joint pass: that is the same in all layouts. */
+static int32_t number_of(const lt_graph *g, const making *m, const char *scope) {
   int32_t number = 0;
-  const lt_op *op = op_making(n, &out, &phase);
-  for (int32_t i = 0; i < node; i++) {
-    const lt_node *o = &g->node.at[i];
-    int32_t same = which;
-    number += is_own(o) && op_making(o, &same, &other) == op && other == phase &&
-              !strcmp(o->scope ? o->scope : "", n->scope ? n->scope : "");
+  for (int32_t i = 0; i < g->node.n; i++) {
+    const lt_node *n = &g->node.at[i];
+    for (int part = 0; is_own(n) && part <= is_joint(n); part++) {
+      const making o = made_by(n, part == 1);
+      number += o.op == m->op && o.phase == m->phase && o.stood < m->stood && !strcmp(scope_of(n), scope);
+    }
   }
-  snprintf(key, size, "%s%s %s %d.%d", names[phase], n->scope ? n->scope : "", op->name, (int)number, (int)out);
+  return number;
+}
+
+static void name_value(const lt_graph *g, const lt_node *n, int32_t out, lt_agree_value *x) {
+  static const char *const names[LT_PHASES] = {"", "", "backward of ", "update of "};
+  const bool gradient = is_joint(n) && out >= 2;
+  const making m = made_by(n, gradient);
+  x->order = m.stood;
+  snprintf(x->key, sizeof x->key, "%s%s %s %d.%d", names[m.phase], scope_of(n), m.op->name,
+           (int)number_of(g, &m, scope_of(n)), (int)(gradient ? out - 2 : out));
 }
 
 static lt_status add_value(lt_agree_values *v, int32_t node, int32_t out, lt_error *e) {
@@ -54,8 +66,8 @@ static lt_status add_value(lt_agree_values *v, int32_t node, int32_t out, lt_err
   if (!factor || !lt_dtype_is_float(g->value.at[n->out + out].dtype)) return LT_OK;
   lt_agree_value *x = lt_vec_push(&v->value);
   if (!x) return lt_fail_memory(e, sizeof *x, "the values of a step");
-  *x = (lt_agree_value){.order = node};
-  name_value(g, node, out, x->key, sizeof x->key);
+  *x = (lt_agree_value){0};
+  name_value(g, n, out, x);
   snprintf(x->where, sizeof x->where, "%s", n->where);
   lt_operand o;
   lt_operand_of(g, n->out + out, &o);

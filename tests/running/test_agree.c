@@ -9,6 +9,7 @@ typedef enum fault { NONE, LOSS, LAYER, UPDATE, CHOICE } fault;
 typedef struct model {
   net n;
   fault fault;
+  bool twice; /* another head, its loss squared: where the vocabulary is whole one of the two is joined */
 } model;
 
 static lt_value scaled(lt_graph *g, lt_value x, double factor) {
@@ -42,9 +43,15 @@ static lt_status build(void *context, lt_graph *g, lt_error *e) {
     x = lt_emit_2(g, &lt_op_mul, x, lt_emit_2(g, &lt_op_take_last, scaled(g, s, here ? -1 : 1), index, NULL), NULL);
   }
   lt_graph_set_scope(g, "head");
-  lt_value head = net_param(g, "", "head", VOCAB, WIDTH, LT_NONE), label = net_feed(g, "label", "i32", true);
+  lt_value head = net_param(g, "", "head", VOCAB, WIDTH, m->twice ? 0 : LT_NONE),
+           label = net_feed(g, "label", "i32", true);
   lt_value weight = net_feed(g, "weight", "f32", true), scale = net_feed(g, "loss_scale", "real", false);
   lt_value loss = lt_emit_cross_entropy(g, x, head, label, weight, scale, 0);
+  if (m->twice) {
+    head = net_param(g, "", "other", VOCAB, WIDTH, 0);
+    lt_value other = lt_emit_cross_entropy(g, x, head, label, weight, scale, 0);
+    loss = lt_emit_2(g, &lt_op_add, loss, lt_emit_2(g, &lt_op_mul, other, other, NULL), NULL);
+  }
   g->loss = scaled(g, loss, here && m->fault == LOSS ? 2 : 1);
   net_output(g, g->loss, "loss");
   g->phase = LT_UPDATE;
@@ -111,6 +118,21 @@ static void test_agreement(bool decisions, int64_t micro_batch, int32_t shard) {
   lt_step_table_free(t);
 }
 
+/* Two heads: what one rank joins, and so runs in another order, is compared with its own. */
+static void test_heads(void) {
+  model m = {.n = {.layers = 1, .train = true, .clip = 0.5, .tp = true}, .twice = true};
+  lt_step_table *t = net_step(lengths, 5, 8);
+  lt_agree *a = begin(&m, t, 0, 0);
+  for (int32_t dp = 1; dp <= 2; dp++) {
+    lt_agree_result r = compare(a, dp, 1, 2);
+    CHECK(r.agrees && r.loss > 0.1 && r.values > 10);
+    CHECK_STR(r.first, "");
+    lt_agree_result_clear(&r);
+  }
+  lt_agree_free(a);
+  lt_step_table_free(t);
+}
+
 static lt_agree_result with_fault(fault f, bool decisions) {
   model m = {.n = {.layers = 2, .decisions = decisions, .train = true, .clip = 0.5, .tp = true}, .fault = f};
   lt_step_table *t = net_step(lengths, 5, 8);
@@ -165,6 +187,7 @@ int main(void) {
   test_agreement(false, 0, 0);
   test_agreement(false, 2, 2);
   test_agreement(true, 1, 1);
+  test_heads();
   test_faults();
   test_meshes();
   return check_done();
