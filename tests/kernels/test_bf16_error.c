@@ -131,28 +131,56 @@ static void check_maps(int64_t n) {
   arrays_free();
 }
 
+typedef struct loss_case {
+  array x, w, label, dlse, dlogit;
+  int64_t rows, width, vocab;
+  int narrow_dx;
+} loss_case;
+
+typedef struct loss_answer {
+  array lse, logit, dx, dw, loss;
+} loss_answer;
+
+enum { CHUNK = 64 };
+
+/* By label_logits and its backward, or by label_logits_joint, that training runs: both in t. */
+static loss_answer loss_by(lt_dtype t, const loss_case *c, int joint) {
+  const lt_dtype r = t == LT_F64 ? LT_F64 : LT_F32;
+  loss_answer y = {array_new(LT_F64, c->rows), array_new(r, c->rows),
+                   array_new(t == LT_BF16 && c->narrow_dx ? LT_BF16 : r, c->x.n), array_new(r, c->w.n),
+                   array_new(LT_F64, c->rows)};
+  const void *x = as(t, c->x).p, *w = as(t, c->w).p, *label = c->label.p, *dlogit = as(r, c->dlogit).p;
+  const int64_t room = lt_label_logits_joint_work(c->rows, c->vocab, CHUNK, (int64_t)lt_dtype_bytes(r));
+  void *work = array_new(LT_F64, room / 8 + 1).p; /* each alone needs less */
+  if (joint) {
+    run(t, LT_KERNEL_label_logits_joint,
+        &(lt_label_logits_joint_args){x, w, label, c->dlse.p, dlogit, y.lse.p, y.logit.p, y.dx.p, y.dw.p, work, c->rows,
+                                      c->width, c->vocab, CHUNK, !c->narrow_dx});
+  } else {
+    run(t, LT_KERNEL_label_logits,
+        &(lt_label_logits_args){x, w, label, y.lse.p, y.logit.p, work, c->rows, c->width, c->vocab, CHUNK, 0});
+    run(t, LT_KERNEL_label_logits_backward,
+        &(lt_label_logits_backward_args){x, w, label, y.lse.p, c->dlse.p, dlogit, y.dx.p, y.dw.p, work, c->rows,
+                                         c->width, c->vocab, CHUNK, 0, !c->narrow_dx});
+  }
+  for (int64_t j = 0; j < c->rows; j++) put(y.loss, j, get(y.lse, j) - get(y.logit, j));
+  return y;
+}
+
 /* The loss itself, and its gradients: those of logits are rounded before they are multiplied. */
 static void check_loss(int64_t rows, int64_t width, int64_t vocab, int narrow_dx) {
-  array x = array_normal(LT_BF16, rows * width, "x", 1, 0), w = array_normal(LT_BF16, vocab * width, "w", 0.05, 0);
-  array label = array_integers(rows, "label", 0, vocab), loss[2], dx[2], dw[2];
-  for (int i = 0; i < 2; i++) {
-    const lt_dtype t = i ? LT_F64 : LT_BF16, r = i ? LT_F64 : LT_F32;
-    const void *px = as(t, x).p, *pw = as(t, w).p;
-    array lse = array_new(LT_F64, rows), logit = array_new(r, rows), work = array_new(r, 64 * vocab);
-    array dlse = array_new(LT_F64, rows), dlogit = array_new(r, rows);
-    for (int64_t j = 0; j < rows; j++) put(dlse, j, 1.0 / 64), put(dlogit, j, -1.0 / 64);
-    loss[i] = array_new(LT_F64, rows), dw[i] = array_new(r, w.n);
-    dx[i] = array_new(!i && narrow_dx ? LT_BF16 : r, x.n);
-    run(t, LT_KERNEL_label_logits,
-        &(lt_label_logits_args){px, pw, label.p, lse.p, logit.p, work.p, rows, width, vocab, 64, 0});
-    run(t, LT_KERNEL_label_logits_backward,
-        &(lt_label_logits_backward_args){px, pw, label.p, lse.p, dlse.p, dlogit.p, dx[i].p, dw[i].p, work.p, rows,
-                                         width, vocab, 64, 0, !narrow_dx});
-    for (int64_t j = 0; j < rows; j++) put(loss[i], j, get(lse, j) - get(logit, j));
+  loss_case c = {.rows = rows, .width = width, .vocab = vocab, .narrow_dx = narrow_dx};
+  c.x = array_normal(LT_BF16, rows * width, "x", 1, 0), c.w = array_normal(LT_BF16, vocab * width, "w", 0.05, 0);
+  c.label = array_integers(rows, "label", 0, vocab);
+  c.dlse = array_new(LT_F64, rows), c.dlogit = array_new(LT_F64, rows);
+  for (int64_t j = 0; j < rows; j++) put(c.dlse, j, 1.0 / 64), put(c.dlogit, j, -1.0 / 64);
+  const loss_answer want = loss_by(LT_F64, &c, 0);
+  for (int joint = 0; joint < 2; joint++) {
+    const loss_answer y = loss_by(LT_BF16, &c, joint);
+    check_error(y.loss, want.loss, REAL, joint ? "joint loss" : "loss");
+    check_error(y.dx, want.dx, narrow_dx ? 2e-3 : 1.1e-3, joint ? "joint loss, dx" : "loss, dx");
+    check_error(y.dw, want.dw, 1.1e-3, joint ? "joint loss, dw" : "loss, dw");
   }
-  check_error(loss[0], loss[1], REAL, "loss");
-  check_error(dx[0], dx[1], narrow_dx ? 2e-3 : 1.1e-3, "loss, dx");
-  check_error(dw[0], dw[1], 1.1e-3, "loss, dw");
   arrays_free();
 }
 
