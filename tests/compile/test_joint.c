@@ -1,10 +1,12 @@
-/* test_joint.c: logits and their gradients are one operation where nothing stands between them, and two where something does:
-** a loss of the log-sum-exp itself, a cut vocabulary, a layer that may be run again, units that all run forward first. */
+/* test_joint.c: logits and their gradients are one operation where nothing stands between them, and two where something
+** does: a loss of the log-sum-exp itself, or of another head's; a cut vocabulary; weights that each pass gathers; a layer
+** that may be run again; units that all run forward first. */
 #include "check.h"
 #include "compile/net.h"
 
 typedef struct headed { /* what the network of a test has */
   bool penalty, doubled, layer, carry;
+  int32_t shard;                                      /* of the optimizer */
   enum { ALONE, SUM, PRODUCT, SUM_OF_SQUARE } second; /* how the loss of another head is taken in */
 } headed;
 
@@ -70,6 +72,7 @@ static double compile(lt_dtype real, headed h, int32_t dp, int32_t tp, bool back
   lt_error e = {0};
   lt_program *p = NULL;
   o.backward = backward;
+  o.shard = h.shard;
   if (!CHECK_INT(lt_compile(real, build, &h, &o, -1, &p, &e), LT_OK)) {
     fprintf(stderr, "%s\n", e.what);
     return 0;
@@ -97,7 +100,9 @@ int main(void) {
     compile(types[i], (headed){.layer = true}, 1, 1, true, 0, 1);
     compile(types[i], (headed){.carry = true}, 1, 1, true, 0, 1);
     compile(types[i], (headed){0}, 2, 1, true, 1, 0); /* tokens are cut: each rank has its rows */
-    compile(types[i], (headed){0}, 1, 2, true, 0, 1); /* the vocabulary is */
+    compile(types[i], (headed){.shard = 2}, 2, 1, true, 1, 0);
+    compile(types[i], (headed){.shard = 3}, 2, 1, true, 0, 1); /* each pass has gathered its own weights */
+    compile(types[i], (headed){0}, 1, 2, true, 0, 1);          /* the vocabulary is */
     compile(types[i], (headed){0}, 1, 1, false, 0, 1);
   }
   return check_done();
