@@ -1,7 +1,7 @@
 /* joint.c: the output product and its gradients in one operation, where nothing else stands between the two passes.
-** A loss's gradients by lse and logit (dlse, dlogit) mostly hang on neither: then label_logits_joint computes logits once,
-** where label_logits stood, after what makes these. Not where the log-sum-exp of a cut vocabulary, or a loss of it, comes
-** between; where each pass gathers w for itself (optim.shard = 3 on several ranks); where all units run forward first. */
+** A loss's gradients by lse and logit (dlse, dlogit) mostly hang on neither: label_logits_joint computes logits once,
+** after what makes these. Not where the log-sum-exp of a cut vocabulary, or a loss of it, comes between; where each
+** pass gathers w for itself (optim.shard = 3 on several ranks); nor where all units run forward first. */
 #include "compile/checkpoint.h"
 #include "graph/ops/table.h"
 

@@ -1,7 +1,7 @@
 /* label_logits.c: the output product fused with what a loss needs of it: lse = ln sum exp of a row's logits x w^T, and
 ** the logit of its label. Over chunks of rows: no tokens x vocabulary exists, forward or backward.
-** A w that is cut over the vocabulary gives parts: of a log-sum-exp, and of a sum of which one rank has the label. Where it
-** is whole, and not gathered once a pass, the joint pass (compile/joint.c) makes forward and backward one operation. */
+** A w that is cut over the vocabulary gives parts: of a log-sum-exp, and of a sum of which one rank has the label. Of
+** one that is whole, and not gathered once a pass, compile/joint.c makes forward and backward one operation. */
 #include "graph/ops/shared.h"
 
 enum { X, W, LABEL, LSE, DLSE, DLOGIT };
