@@ -2,6 +2,7 @@
 ** A value is kept when the forward pass makes it and the backward pass still reads it; the states are there throughout. */
 #include "compile/compile.h"
 #include "core/arena.h"
+#include "graph/ops/table.h"
 
 #include <stdlib.h>
 
@@ -17,6 +18,14 @@ static lt_phase phase_of(const lt_schedule *s, int32_t item) {
   return node == LT_NONE ? LT_BACKWARD : s->graph->node.at[node].phase;
 }
 
+/* Made by the gradient, be it in the forward pass, where the joint pass put it: to compute again would not spare it. */
+static bool is_gradient(const lt_graph *g, lt_value v) {
+  enum { DX = 2 }; /* of the joint operation: lse, logit, dx, dw */
+  if (v == LT_NONE || g->value.at[v].node == LT_NONE) return false;
+  const lt_node *n = &g->node.at[g->value.at[v].node];
+  return n->phase == LT_BACKWARD || n->early || (n->op == &lt_op_label_logits_joint && g->value.at[v].out >= DX);
+}
+
 static lt_memory_kind kind_of(const lt_schedule *s, int32_t b, const bool *exchanged) {
   static const lt_memory_kind of_role[] = {[LT_ROLE_PARAM] = LT_MEMORY_PARAMETERS,
                                            [LT_ROLE_MOMENT] = LT_MEMORY_OPTIMIZER,
@@ -26,7 +35,8 @@ static lt_memory_kind kind_of(const lt_schedule *s, int32_t b, const bool *excha
   if (x->state != LT_NONE) return of_role[s->graph->state.at[x->state].role];
   if (exchanged[b]) return LT_MEMORY_EXCHANGE;
   if (phase_of(s, x->first) == LT_PREPARE) return LT_MEMORY_PARAMETERS; /* their copies in another type */
-  bool kept = phase_of(s, x->first) == LT_FORWARD && phase_of(s, x->last) != LT_FORWARD;
+  bool kept =
+      phase_of(s, x->first) == LT_FORWARD && phase_of(s, x->last) != LT_FORWARD && !is_gradient(s->graph, x->value);
   return kept ? LT_MEMORY_KEPT : LT_MEMORY_ACTIVATIONS;
 }
 
