@@ -1,6 +1,6 @@
-/* test_joint.c: logits and their gradients are one operation where nothing stands between them, and two elsewhere: a loss
-** of the log-sum-exp itself, or of another head's; a cut vocabulary; weights that each pass gathers; a layer that may be
-** run again; units that all run forward first. */
+/* test_joint.c: logits and their gradients are one operation where nothing stands between them, and two elsewhere: a
+** loss of the log-sum-exp itself, or of another head's; a cut vocabulary; weights that each pass gathers; a layer that may
+** be run again; units that all run forward first. */
 #include "check.h"
 #include "compile/net.h"
 

@@ -9,7 +9,7 @@ typedef enum fault { NONE, LOSS, LAYER, UPDATE, CHOICE } fault;
 typedef struct model {
   net n;
   fault fault;
-  bool twice; /* another head, its loss squared: where the vocabulary is whole one of the two is joined */
+  enum { ALONE, SQUARE, PRODUCT } second; /* another head: where the vocabulary is whole one of the two is joined */
 } model;
 
 static lt_value scaled(lt_graph *g, lt_value x, double factor) {
@@ -43,14 +43,15 @@ static lt_status build(void *context, lt_graph *g, lt_error *e) {
     x = lt_emit_2(g, &lt_op_mul, x, lt_emit_2(g, &lt_op_take_last, scaled(g, s, here ? -1 : 1), index, NULL), NULL);
   }
   lt_graph_set_scope(g, "head");
-  lt_value head = net_param(g, "", "head", VOCAB, WIDTH, m->twice ? 0 : LT_NONE),
+  lt_value head = net_param(g, "", "head", VOCAB, WIDTH, m->second ? 0 : LT_NONE),
            label = net_feed(g, "label", "i32", true);
   lt_value weight = net_feed(g, "weight", "f32", true), scale = net_feed(g, "loss_scale", "real", false);
   lt_value loss = lt_emit_cross_entropy(g, x, head, label, weight, scale, 0);
-  if (m->twice) {
+  if (m->second != ALONE) {
     head = net_param(g, "", "other", VOCAB, WIDTH, 0);
     lt_value other = lt_emit_cross_entropy(g, x, head, label, weight, scale, 0);
-    loss = lt_emit_2(g, &lt_op_add, loss, lt_emit_2(g, &lt_op_mul, other, other, NULL), NULL);
+    if (m->second == SQUARE) other = lt_emit_2(g, &lt_op_mul, other, other, NULL);
+    loss = lt_emit_2(g, m->second == PRODUCT ? &lt_op_mul : &lt_op_add, loss, other, NULL);
   }
   g->loss = scaled(g, loss, here && m->fault == LOSS ? 2 : 1);
   net_output(g, g->loss, "loss");
@@ -119,8 +120,8 @@ static void test_agreement(bool decisions, int64_t micro_batch, int32_t shard) {
 }
 
 /* Two heads: what one rank joins, and so runs in another order, is compared with its own. */
-static void test_heads(void) {
-  model m = {.n = {.layers = 1, .train = true, .clip = 0.5, .tp = true}, .twice = true};
+static void test_heads(int second) {
+  model m = {.n = {.layers = 1, .train = true, .clip = 0.5, .tp = true}, .second = second};
   lt_step_table *t = net_step(lengths, 5, 8);
   lt_agree *a = begin(&m, t, 0, 0);
   for (int32_t dp = 1; dp <= 2; dp++) {
@@ -187,7 +188,8 @@ int main(void) {
   test_agreement(false, 0, 0);
   test_agreement(false, 2, 2);
   test_agreement(true, 1, 1);
-  test_heads();
+  test_heads(SQUARE);
+  test_heads(PRODUCT);
   test_faults();
   test_meshes();
   return check_done();
