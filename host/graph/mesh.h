@@ -40,9 +40,9 @@ typedef struct lt_coords {
   int32_t at[LT_AXES];
 } lt_coords;
 
-/* Arrange `world` ranks. An "auto" axis takes what the others leave; where none is, dp does, unless it is given. Other axes are 1.
-** LT_RECIPE if the sizes do not multiply to the world (naming the sizes that would), if ep does not divide dp * sp, if
-** `inner` does not divide sp or suit ep, or if the machines do not hold all ranks. */
+/* Arrange `world` ranks. An "auto" axis takes what the others leave; where none is, dp does, unless it is given.
+** Other axes are 1. LT_RECIPE if the sizes do not multiply to the world (naming the sizes that would), if ep does
+** not divide dp * sp, if `inner` does not divide sp or suit ep, or if the machines do not hold all ranks. */
 lt_status lt_mesh_create(const lt_mesh_spec *spec, int32_t world, lt_mesh *out, lt_error *e);
 
 lt_coords lt_mesh_coords(const lt_mesh *m, int32_t rank);

@@ -110,7 +110,8 @@ lt_status lt_trainer_copy(lt_trainer *t, lt_session *to, bool (*keeps)(const lt_
 ** or NULL. Rank 0 writes; if it cannot, all ranks come back with its error, and the last save stays. */
 lt_status lt_trainer_save(lt_trainer *t, const char *saves, const lt_tree *policy, lt_error *e);
 /* Go on from the newest whole save in the folder; the log says why newer ones are refused. LT_DATA when there is none,
-** or it is not one of this model. The layout may be another. Every rank must see the folder. *policy (may be NULL) is the caller's to free. */
+** or it is not one of this model. The layout may be another. Every rank must see the folder. *policy (may be NULL) is
+** the caller's to free. */
 lt_status lt_trainer_resume(lt_trainer *t, const char *saves, lt_tree **policy, lt_error *e);
 
 #endif

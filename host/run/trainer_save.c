@@ -3,7 +3,8 @@
 **   model.safetensors      parameters and buffers, whole, under their names
 **   optimizer.safetensors  moments
 **   state.json             {"step": number of the next step, "cursor": …, "updates": …, "bad": …,
-**                           "seed": 16 hexadecimal digits, "plan": …, "data": hashes, told apart but not needed, "controls": {name: value},
+**                           "seed": 16 hexadecimal digits, "plan": …, "data": hashes, told apart but not needed,
+**                           "controls": {name: value},
 **                           "policy": what policies keep, and weights of ranks that were measured} */
 #include "run/trainer_inside.h"
 

@@ -296,7 +296,8 @@ static int program_states(lua_State *L) {
   return 1;
 }
 
-/* p:memory() → { peak, units, layers_recomputed, seconds, keeps = { by layer }, ranks = { { arena, states, live, items } } }, bytes */
+/* p:memory() → { peak, units, layers_recomputed, seconds, keeps = { by layer }, ranks = { { arena, states, live, items
+** } } }, bytes */
 static int program_memory(lua_State *L) {
   const lt_program *c = lt_session_program(check_program(L)->session);
   lua_newtable(L);

@@ -8,7 +8,8 @@
 typedef struct lt_metrics lt_metrics;
 
 /* Open for appending after step `keep`: later lines go (the run will make them again), so does a torn last line; the
-** file is replaced at once or not at all. The event file is in the same folder. keep = -1 begins an empty file. What other programs wrote into it goes too. */
+** file is replaced at once or not at all. The event file is in the same folder. keep = -1 begins an empty file. What
+** other programs wrote into it goes too. */
 lt_status lt_metrics_open(const char *path, int64_t keep, lt_metrics **out, lt_error *e);
 /* The same without events: another log of lines by step. */
 lt_status lt_metrics_open_plain(const char *path, int64_t keep, lt_metrics **out, lt_error *e);

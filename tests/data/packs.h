@@ -51,9 +51,10 @@ typedef struct pack_cost {
   int32_t idle;   /* ranks without a block */
 } pack_cost;
 
-/* A step of one layer's attention: hops by the direct route, two buffers: a hop's keys travel while those before are computed with. One core and one link of a plain machine: 4 flops a pair and feature
-** forward, 10 backward, of 256 features at 50 GFLOP/s; keys and values of 128 features in float32, and their gradients,
-** three times over, at 4 GB/s. */
+/* A step of one layer's attention: hops by the direct route, two buffers: a hop's keys travel while those before are
+** computed with. One core and one link of a plain machine: 4 flops a pair and feature forward, 10 backward, of 256
+** features at 50 GFLOP/s; keys and values of 128 features in float32, and their gradients, three times over, at 4
+** GB/s. */
 static double pack_simulate(const lt_deal_sequence *s, const int64_t *pairs, lt_row_sets *const *direct) {
   const double pair = 14.0 * 256 / 50e9, moved = 3 * 2.0 * 128 * 4 / 4e9;
   const int32_t n = s->ranks;

@@ -1,5 +1,6 @@
-/* test_job.c: ranks of a job that mpirun starts train through ltrain.h: the losses of the same ranks in one process, to the
-** bit, a parameter whole on every rank; a rank that fails ends the others. Without MPI there is no job: then a run that would join one is alone. */
+/* test_job.c: ranks of a job that mpirun starts train through ltrain.h: the losses of the same ranks in one process, to
+** the bit, a parameter whole on every rank; a rank that fails ends the others. Without MPI there is no job: then a run
+** that would join one is alone. */
 #include "job.h"
 #include "ltrain.h"
 

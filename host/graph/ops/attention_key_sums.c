@@ -1,6 +1,7 @@
 /* attention_key_sums.c: the attention each key receives: its probability summed over queries and the heads of its
-*group.
-** What forgetting decides by, so it has no gradient; partial where a rank holds some of the queries (sp) or of a group's heads (tp).
+** group.
+** What forgetting decides by, so it has no gradient; partial where a rank holds some of the queries (sp) or of a
+** group's heads (tp).
 ** Ours. */
 #include "graph/ops/attention_rows.h"
 #include "graph/ops/shared.h"

@@ -1,6 +1,7 @@
 /* part.c: changes of placement that need no communication, inserted by the place pass.
 ** shard_of: replicated to sharded, each rank copies its own part. partial_of: replicated to partial, the first rank of
-** the group keeps the value and the others hold zeros (not x times zero: NaN would stay NaN). flat_of: replicated to a rank's range, flattened. */
+** the group keeps the value and the others hold zeros (not x times zero: NaN would stay NaN). flat_of: replicated to a
+** rank's range, flattened. */
 #include "graph/ops/shared.h"
 
 static const lt_attr_def shard_attrs[] = {
