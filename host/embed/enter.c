@@ -21,8 +21,9 @@ static lt_status resume(lt_run *r, lt_error *e) {
   lt_save_list_free(&saves);
   if (st != LT_OK) return st;
   if (none) {
-    lt_log_write(&r->watch.log, LT_LOG_INFO, "%s has no save yet: starting at step 0",
-                 r->folder.path ? r->folder.path : "the folder");
+    lt_log_write(&r->watch.log, r->folder.made ? LT_LOG_WARN : LT_LOG_INFO, "%s %s: starting at step 0",
+                 r->folder.path ? r->folder.path : "the folder",
+                 r->folder.made ? "was not there: there is nothing to go on with" : "has no save yet");
     return LT_OK;
   }
   st = lt_steer_resume(r, r->folder.saves, e);

@@ -34,7 +34,7 @@ static lt_status check_unused(const lt_folder *f, lt_error *e) {
 }
 
 lt_status lt_folder_open(const char *path, bool resume, lt_folder *f, lt_error *e) {
-  *f = (lt_folder){.lock = -1, .path = strdup(path)};
+  *f = (lt_folder){.lock = -1, .path = strdup(path), .made = access(path, F_OK) != 0};
   lt_status st = f->path ? lt_durable_make_folder(path, e) : lt_fail_memory(e, 64, "a folder name");
   if (st == LT_OK) {
     f->saves = lt_durable_join(f->path, "saves");

@@ -9,7 +9,8 @@
 
 typedef struct lt_folder {
   char *path, *saves, *metrics;
-  int lock; /* the folder, held open and locked; -1 */
+  int lock;  /* the folder, held open and locked; -1 */
+  bool made; /* it was not there */
 } lt_folder;
 
 /* The folder at `path`, made if need be. One that holds a run already is LT_USAGE without `resume`; one that another

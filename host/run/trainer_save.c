@@ -212,7 +212,8 @@ static lt_status load_state(lt_trainer *t, const lt_tree *state, lt_error *e) {
   if (differs(state, "data", data_hash(t)))
     lt_log_write(&t->o.log, LT_LOG_WARN, "the text is not that of the save: its order changes from here on");
   if (differs(state, "plan", lt_programs_hash(t->programs)))
-    lt_log_write(&t->o.log, LT_LOG_INFO, "the plan is not that of the save: losses agree to rounding, not to the bit");
+    lt_log_write(&t->o.log, LT_LOG_INFO,
+                 "the plan is not that of the save: of equal batches, losses agree to rounding, not to the bit");
   return LT_OK;
 }
 

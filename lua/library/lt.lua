@@ -149,7 +149,7 @@ function lt.optim.adamw(fields) end
 
 ---Ranks along each axis; "auto" takes what the others leave; where none is "auto", dp does.
 ---@class lt.recipe.mesh
----@field pp? integer|"auto" Pipeline: ranks that hold different layers. Default: 1.
+---@field pp? integer|"auto" Pipeline: ranks that hold different layers. Not there yet: 1. Default: 1.
 ---@field dp? integer|"auto" Data: ranks that read different sequences. Default: what the others leave.
 ---@field sp? integer|"auto" Sequence: ranks that share each sequence. Default: 1.
 ---@field tp? integer|"auto" Tensor: ranks that share each weight. Default: 1.

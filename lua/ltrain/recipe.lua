@@ -102,6 +102,8 @@ local function finish_layout(value, _, fault)
     two = two or name == "two_level" or name == "two_level_ulysses"
     two = two or name == "auto" and (value.machine.nodes or value.machine.per_node)
   end
+  local pp = value.mesh.pp or 1
+  if pp ~= 1 then fault(".mesh.pp", "pipelines are not there yet", { expected = "1", got = tostring(pp) }) end
   value.inner = value.inner or two and "auto" or nil
   value.depth = value.depth or value.max_depth
   if value.depth > value.max_depth then
@@ -117,7 +119,7 @@ local exchange = { type = "string", name = "exchange", choices = { "auto", "all_
 local layout = {
   { "mesh", type = "table", default = {}, class = "lt.recipe.mesh",
     doc = "Ranks along each axis; \"auto\" takes what the others leave; where none is \"auto\", dp does.", fields = {
-      axis("pp", "Pipeline: ranks that hold different layers."),
+      axis("pp", "Pipeline: ranks that hold different layers. Not there yet: 1."),
       axis("dp", "Data: ranks that read different sequences.", "what the others leave"),
       axis("sp", "Sequence: ranks that share each sequence."),
       axis("tp", "Tensor: ranks that share each weight."),
