@@ -125,6 +125,14 @@ describe("ltrain-lua recipe.lua", function()
     assert.matches("the text is not that of the save", said)
   end)
 
+  it("says that there is nothing to go on with, of a folder that was not there apart", function()
+    local _, _, said = train("fresh", "--steps 0 --resume --set save.every=0")
+    assert.matches("fresh was not there: there is nothing to go on with: starting at step 0", said, 1, true)
+    os.execute("mkdir " .. folder .. "/empty")
+    _, _, said = train("empty", "--steps 0 --resume")
+    assert.matches("empty has no save yet: starting at step 0", said, 1, true)
+  end)
+
   it("chooses a folder of its own", function()
     local script = "cd " .. folder .. " && '" .. command.path .. "' recipe.lua --steps 1 > log 2>&1"
     os.execute(script)
