@@ -5,6 +5,7 @@
 
 #include "comm/world.h"
 #include "core/error.h"
+#include "core/log.h"
 #include "script/recipe.h"
 #include "script/script.h"
 
@@ -39,6 +40,7 @@ extern const cli_command_def cli_commands[CLI_COMMANDS];
 
 typedef struct cli_options {
   cli_command command;
+  char **argv;        /* the command line itself, ended by NULL */
   const char *recipe; /* strings point into argv */
   const char *other;  /* the second word of --diff */
   const char *script, *text, *stage;
@@ -124,5 +126,8 @@ lt_status cli_read_recipe(const cli_options *o, lt_recipe **out, lt_error *e);
 lt_status cli_run_folder(const cli_options *o, char **path, lt_error *e);
 /* A run that is there, and where its saves are; without --run: the newest one of the recipe. The caller frees both. */
 lt_status cli_run_saves(const cli_options *o, char **path, char **saves, lt_error *e);
+/* Warn of arguments and settings that the run in this folder was started with and the command line does not name, with
+** the command that does. */
+void cli_run_repeat(const cli_options *o, const char *path, const lt_log *log);
 
 #endif

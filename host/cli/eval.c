@@ -92,7 +92,9 @@ lt_status cli_eval(cli_options *o, lt_error *e) {
   bool first = lt_world_rank(o->world) == 0;
   LT_INIT(&v);
   LT_INIT(&info);
-  if (first) (void)cli_run_saves(o, &folder, &saves, &own); /* the others hear what is in it */
+  const lt_log log = {on_log, o};
+  if (first && cli_run_saves(o, &folder, &saves, &own) == LT_OK) /* the others hear what is in it */
+    cli_run_repeat(o, folder, &log);
   lt_status st = load(o, folder, &run, e);
   if (st == LT_OK) st = lt_world_tell(o->world, 0, &own, e);
   if (st == LT_OK) st = lt_run_resume(run, saves ? saves : "", e);

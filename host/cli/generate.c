@@ -82,9 +82,9 @@ static lt_status end_text(printer *p, lt_status st, lt_error *e) {
   return lt_durable_fail(e, "write to", "the standard output");
 }
 
-static lt_status generate(const cli_options *o, const char *saves, const int32_t *prompt, int64_t n, lt_error *e) {
+static lt_status generate(const cli_options *o, const char *saves, const int32_t *prompt, int64_t n, const lt_log *log,
+                          lt_error *e) {
   const lt_recipe_source from = cli_recipe_source(o);
-  const lt_log log = {on_log, NULL};
   printer p = {.terminal = !o->world && isatty(STDOUT_FILENO), .flushed = now(), .last = '\n'};
   const lt_generate_options how = {.prompt = prompt,
                                    .n_prompt = n,
@@ -96,16 +96,18 @@ static lt_status generate(const cli_options *o, const char *saves, const int32_t
                                    .seed = (uint64_t)o->draw,
                                    .context = &p,
                                    .token = print_token};
-  return end_text(&p, lt_generate_saved(&from, saves, &how, &log, e), e);
+  return end_text(&p, lt_generate_saved(&from, saves, &how, log, e), e);
 }
 
 lt_status cli_generate(cli_options *o, lt_error *e) {
   char *path = NULL, *saves = NULL;
   int32_t *prompt = NULL;
   int64_t n = 0;
+  const lt_log log = {on_log, NULL};
   lt_status st = cli_run_saves(o, &path, &saves, e);
+  if (st == LT_OK) cli_run_repeat(o, path, &log);
   if (st == LT_OK) st = read_prompt(o, &prompt, &n, e);
-  if (st == LT_OK) st = generate(o, saves, prompt, n, e);
+  if (st == LT_OK) st = generate(o, saves, prompt, n, &log, e);
   free(prompt);
   free(path);
   free(saves);

@@ -356,7 +356,7 @@ static lt_status settle(reader *r) {
 lt_status cli_read(int argc, char **argv, cli_options *o, lt_error *e) {
   reader r = {.argc = argc, .argv = argv, .o = o, .e = e};
   bool words = false; /* after -- there are no options */
-  *o = (cli_options){.steps = -1, .tokens = 256, .temperature = 1};
+  *o = (cli_options){.argv = argv, .steps = -1, .tokens = 256, .temperature = 1};
   while (++r.at < argc) {
     const char *w = argv[r.at];
     lt_status st = LT_OK;

@@ -1,7 +1,8 @@
-/* run_folder.c: which folder a run has: --run DIR, or a numbered one below runs/. */
+/* run_folder.c: which folder a run has: --run DIR, or a numbered one below runs/; what the run in it was started with. */
 #include "cli/cli.h"
 
 #include "core/text.h"
+#include "embed/earlier.h"
 #include "store/durable.h"
 
 #include <dirent.h>
@@ -9,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /* "recipes/small.lua" → "small" */
 static char *recipe_name(const char *path) {
@@ -65,7 +67,8 @@ lt_status cli_run_folder(const cli_options *o, char **path, lt_error *e) {
     *path = number_path(name, newest);
     if (!*path) st = lt_fail_memory(e, 64, "a folder name");
   } else {
-    st = lt_fail(e, LT_USAGE, "there is no run of this recipe to resume: no folder runs/%s-N", name);
+    st = lt_fail(e, LT_USAGE, "there is no run of this recipe%s: no folder runs/%s-N",
+                 o->command == CLI_TRAIN ? " to resume" : "", name);
     lt_error_hint(e, "--run DIR names the folder of a run");
   }
   free(name);
@@ -76,6 +79,50 @@ lt_status cli_run_saves(const cli_options *o, char **path, char **saves, lt_erro
   cli_options newest = *o;
   newest.resume = true;
   lt_status st = cli_run_folder(&newest, path, e);
+  if (st == LT_OK && access(*path, F_OK) != 0) st = lt_durable_fail(e, "look into the folder of the run", *path);
   if (st == LT_OK && !(*saves = lt_durable_join(*path, "saves"))) st = lt_fail_memory(e, 64, "a file name");
   return st;
+}
+
+/* ---- What it was started with ---- */
+
+typedef struct repetition {
+  const cli_options *o;
+  lt_text missing, command;
+} repetition;
+
+/* Is the name before the = among these? */
+static bool is_named(const char *word, const char *const *list, int n) {
+  size_t name = strcspn(word, "=");
+  for (int i = 0; i < n; i++)
+    if (strcspn(list[i], "=") == name && strncmp(list[i], word, name) == 0) return true;
+  return false;
+}
+
+/* A word as a shell reads it. */
+static void add_word(lt_text *t, const char *word) {
+  static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=.,:/@%";
+  const bool quoted = !word[0] || word[strspn(word, plain)];
+  lt_text_add(t, "%s%s", t->n ? " " : "", quoted ? "'" : "");
+  for (; *word; word++) lt_text_add(t, *word == '\'' ? "'\\''" : "%c", *word);
+  if (quoted) lt_text_add(t, "'");
+}
+
+static void add_missing(void *context, const char *word, bool set) {
+  repetition *r = context;
+  const cli_options *o = r->o;
+  if (set ? is_named(word, o->set, o->n_set) : is_named(word, o->arg, o->n_arg)) return;
+  if (set) add_word(&r->missing, "--set");
+  add_word(&r->missing, word);
+}
+
+void cli_run_repeat(const cli_options *o, const char *path, const lt_log *log) {
+  repetition r = {.o = o};
+  lt_earlier_words(path, add_missing, &r);
+  for (char **w = o->argv; r.missing.n && *w; w++) add_word(&r.command, *w);
+  if (r.missing.n && !r.missing.failed && !r.command.failed)
+    lt_log_write(log, LT_LOG_WARN, "the run was started with %s, which this command leaves out; with it:\n  %s %s",
+                 r.missing.s, r.command.s, r.missing.s);
+  lt_text_free(&r.missing);
+  lt_text_free(&r.command);
 }

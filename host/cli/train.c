@@ -127,6 +127,7 @@ static lt_status load(training *t, lt_error *e) {
                             .command = lt_hash_bytes(LT_HASH_START, also, sizeof also),
                             .watch = {.event = on_event, .stop = is_interrupted, .context = t, .log = {on_log, t}}};
   cli_progress_begin(&t->progress, 0, lt_world_rank(o->world) > 0);
+  if (folder) cli_run_repeat(o, folder, &from.watch.log);
   lt_status st = lt_run_load(&from, &t->run, e);
   if (st == LT_OK) t->progress.steps = lt_run_steps(t->run);
   free(folder);
@@ -146,6 +147,17 @@ static lt_status enter(training *t, lt_error *e) {
   return st;
 }
 
+/* A run that is at its end says so: no step will. */
+static lt_status tell_end(training *t, lt_error *e) {
+  lt_run_info info;
+  LT_INIT(&info);
+  lt_status st = lt_run_describe(t->run, &info, e);
+  if (st == LT_OK && info.next > 0 && info.next >= info.steps)
+    cli_progress_say(&t->progress, "nothing to do: step %lld of %lld is done; a larger --steps goes on",
+                     (long long)info.next, (long long)info.steps);
+  return st;
+}
+
 lt_status cli_train(cli_options *o, lt_error *e) {
   training t = {.o = o};
   if (o->world) listen_to_signals(); /* a launcher's, when another rank dies: this one may have to say why */
@@ -153,6 +165,7 @@ lt_status cli_train(cli_options *o, lt_error *e) {
   if (st == LT_OK) st = show_plan(&t, e);
   if (st == LT_OK) st = lt_run_start(t.run, e);
   if (st == LT_OK) st = enter(&t, e);
+  if (st == LT_OK) st = tell_end(&t, e);
   if (st == LT_OK) {
     if (!o->world) listen_to_signals();
     st = lt_run_train(t.run, e);

@@ -4,6 +4,7 @@
 #include "cli/cli.h"
 
 #include "data/reader.h"
+#include "embed/plan.h"
 #include "run/agree.h"
 
 #include <stdio.h>
@@ -32,13 +33,7 @@ static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static lt_status read_step(verification *v, lt_error *e) {
   const lt_recipe_settings *s = v->s;
   int64_t length = least(s->length[0].length, LENGTH), tokens = least(s->tokens, SEQUENCES * length - length / 2);
-  const lt_corpus_source from = {.base = s->folder,
-                                 .train = s->train,
-                                 .eval = s->eval,
-                                 .train_count = s->n_train,
-                                 .eval_count = s->n_eval,
-                                 .hold_out = s->hold_out};
-  lt_status st = lt_corpus_open(&from, &v->corpus, e);
+  lt_status st = lt_recipe_corpus(v->recipe, &v->corpus, e);
   if (st == LT_OK) st = lt_reader_create(v->corpus, LT_CORPUS_TRAIN, s->seed, s->stretch, &v->reader, e);
   if (st == LT_OK) st = lt_step_table_create(tokens, (tokens + length - 1) / length, &v->table, e);
   return st == LT_OK ? lt_reader_step(v->reader, 0, 0, tokens, length, v->table, e) : st;

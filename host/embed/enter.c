@@ -1,5 +1,6 @@
 /* enter.c: a run takes its folder, and goes on from what is in it.
 ** Rank 0 alone has the folder; the others hear how it went. */
+#include "embed/earlier.h"
 #include "embed/inside.h"
 
 #include "store/save.h"
@@ -31,6 +32,16 @@ static lt_status resume(lt_run *r, lt_error *e) {
   return st;
 }
 
+/* Before it goes on: a save that does not fit is understood by what has changed. */
+static lt_status compare(lt_run *r, lt_error *e) {
+  lt_text settings = {0};
+  if (!r->folder.path) return LT_OK;
+  lt_status st = lt_recipe_print(r->recipe, &settings, e);
+  if (st == LT_OK) lt_earlier_compare(r->folder.path, settings.s ? settings.s : "", &r->watch.log);
+  lt_text_free(&settings);
+  return st;
+}
+
 static lt_status describe(lt_run *r, lt_error *e) {
   lt_text settings = {0};
   lt_status st = lt_recipe_print(r->recipe, &settings, e);
@@ -42,7 +53,8 @@ static lt_status describe(lt_run *r, lt_error *e) {
 }
 
 lt_status lt_run_enter(lt_run *r, bool again, lt_error *e) {
-  lt_status st = again ? resume(r, e) : LT_OK;
+  lt_status st = again ? compare(r, e) : LT_OK;
+  if (st == LT_OK && again) st = resume(r, e);
   if (st == LT_OK) st = lt_steer_open(r, e);
   if (st != LT_OK || !r->folder.path) return st;
   st = describe(r, e);

@@ -80,38 +80,6 @@ static lt_status hear_plan(lt_run *r, const char *folder, lt_error *e) {
 
 /* ---- What every rank does by itself ---- */
 
-static bool blame_list(const char *const *list, int64_t n, const char *key, lt_error *e) {
-  for (int64_t i = 0; i < n; i++) {
-    if (strcmp(list[i], e->key) != 0) continue;
-    e->where[0] = e->key[0] = 0;
-    lt_error_got(e, "%s", list[i]);
-    lt_error_key(e, "%s[%lld]", key, (long long)i + 1);
-    return true;
-  }
-  return false;
-}
-
-/* A pattern that matches nothing is a fault of the line that has it, not of the folder it was looked for in. */
-static void blame_pattern(lt_run *r, lt_error *e) {
-  const lt_recipe_settings *s = r->s;
-  if (!e || strcmp(e->where, s->folder) != 0) return;
-  if (blame_list(s->train, s->n_train, "data.train", e) || blame_list(s->eval, s->n_eval, "data.eval", e))
-    lt_recipe_place(r->recipe, e);
-}
-
-static lt_status open_corpus(lt_run *r, lt_error *e) {
-  const lt_recipe_settings *s = r->s;
-  const lt_corpus_source from = {.base = s->folder,
-                                 .train = s->train,
-                                 .eval = s->eval,
-                                 .train_count = s->n_train,
-                                 .eval_count = s->n_eval,
-                                 .hold_out = s->hold_out};
-  lt_status st = lt_corpus_open(&from, &r->corpus, e);
-  if (st != LT_OK) blame_pattern(r, e);
-  return st;
-}
-
 static lt_status compile(lt_run *r, const lt_run_from *from, lt_error *e) {
   lt_status st = copy_source(r, &from->recipe, e);
   if (st == LT_OK) st = lt_recipe_load(&r->from, &r->recipe, e);
@@ -119,7 +87,7 @@ static lt_status compile(lt_run *r, const lt_run_from *from, lt_error *e) {
   r->s = lt_recipe_get(r->recipe);
   r->steps = from->steps >= 0 ? from->steps : r->s->steps;
   if (!r->text) st = lt_durable_read(r->from.path, &r->text, &r->bytes, e);
-  if (st == LT_OK && !r->fed) st = open_corpus(r, e);
+  if (st == LT_OK && !r->fed) st = lt_recipe_corpus(r->recipe, &r->corpus, e);
   if (st != LT_OK) return st;
   bool evaluates = r->fed || lt_corpus_documents(r->corpus, LT_CORPUS_EVAL) > 0;
   r->plan = (lt_recipe_plan){.recipe = r->recipe,

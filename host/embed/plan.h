@@ -3,6 +3,7 @@
 #ifndef LT_EMBED_PLAN_H
 #define LT_EMBED_PLAN_H
 
+#include "data/corpus.h"
 #include "run/programs.h"
 #include "script/recipe.h"
 #include "store/tree.h"
@@ -36,6 +37,11 @@ lt_status lt_recipe_stage(lt_recipe *r, int32_t ranks, const char *stage, int32_
 lt_status lt_recipe_to(const lt_recipe_plan *plan, const lt_structure *of, const char *stage, lt_program **out,
                        lt_error *e);
 int64_t lt_graph_parameters(const lt_graph *g); /* elements of all of them, whole */
+
+/* ---- corpus.c ---- */
+
+/* The text the recipe names; what is wrong with it is told with the recipe's line. */
+lt_status lt_recipe_corpus(lt_recipe *r, lt_corpus **out, lt_error *e);
 
 /* ---- memory.c: what a run takes, by the kind of thing; of the rank that takes most. eval may be NULL ---- */
 
