@@ -116,23 +116,20 @@ static bool clone_node(recompute *r, int32_t i) {
   lt_node n = g->node.at[i];
   lt_value out = (lt_value)g->value.n;
   lt_value *in = lt_graph_alloc(g, sizeof *in * (size_t)(n.n_in ? n.n_in : 1));
-  lt_node *slot = lt_vec_push(&g->node);
-  if (!in || !slot) return false;
+  if (!in) return false;
   for (int k = 0; k < n.n_in; k++)
     in[k] = n.in[k] != LT_NONE && n.in[k] < r->n_value && r->clone[n.in[k]] != LT_NONE ? r->clone[n.in[k]] : n.in[k];
   for (int k = 0; k < n.n_out; k++) {
     lt_value_info *v = lt_vec_push(&g->value);
     if (!v) return false;
     *v = g->value.at[n.out + k];
-    v->node = (int32_t)(g->node.n - 1);
     r->clone[n.out + k] = out + k;
   }
   n.recompute_of = i;
   n.in = in;
   n.out = out;
   n.phase = LT_BACKWARD;
-  g->node.at[g->node.n - 1] = n;
-  return true;
+  return lt_graph_push(g, &n);
 }
 
 /* Write the node array anew: forward as it was, each recomputed layer's clones before its first backward node. */
@@ -162,13 +159,7 @@ static bool rewrite(recompute *r) {
     }
     for (int k = 0; mine && k < n.n_in; k++)
       if (is_recomputed(r, n.in[k], layer) && r->clone[n.in[k]] != LT_NONE) n.in[k] = r->clone[n.in[k]];
-    lt_node *slot = ok ? lt_vec_push(&g->node) : NULL;
-    if (!slot) {
-      ok = false;
-      break;
-    }
-    *slot = n;
-    for (int k = 0; k < n.n_out; k++) g->value.at[n.out + k].node = (int32_t)(g->node.n - 1);
+    ok = ok && lt_graph_push(g, &n);
   }
   free(copy);
   free(done);

@@ -141,12 +141,6 @@ static lt_status look_at_peaks(lt_profile *p, lt_error *e) {
   return LT_OK;
 }
 
-static bool has_carry(const lt_graph *g) {
-  for (int64_t i = 0; i < g->node.n; i++)
-    if (g->node.at[i].op->kind == LT_OP_CARRY && !g->node.at[i].dead) return true;
-  return false;
-}
-
 void lt_profile_free(lt_profile *p) {
   if (!p) return;
   free(p->live);
@@ -164,7 +158,7 @@ lt_status lt_profile_create(const lt_program *program, int32_t rank, const lt_pl
   p->s = program->schedule[rank];
   p->layers = lt_checkpoint_layers(p->graph);
   p->may = o->checkpoint | LT_MAY(LT_KEEP_ALL);
-  p->in_flight = has_carry(p->graph) ? p->s->units : 1;
+  p->in_flight = lt_graph_carries(p->graph) ? p->s->units : 1;
   size_t cells = (size_t)p->layers * LT_KEEPS + 1;
   p->live = calloc(cells, sizeof *p->live);
   p->freed = calloc(cells, sizeof *p->freed);

@@ -55,19 +55,6 @@ static lt_value push_value(lt_graph *g, const lt_value_info *like, int32_t rows)
   return (lt_value)(g->value.n - 1);
 }
 
-static void push_node(lt_graph *g, const lt_node *n) {
-  lt_node *slot = g->failed ? NULL : lt_vec_push(&g->node);
-  if (!slot) {
-    lt_graph_fail_memory(g, sizeof *slot);
-    return;
-  }
-  *slot = *n;
-  for (int k = 0; k < n->n_out; k++) {
-    g->value.at[n->out + k].node = (int32_t)(g->node.n - 1);
-    g->value.at[n->out + k].out = k;
-  }
-}
-
 /* A node like `like` with other inputs and, from `out` on, outputs that exist already. */
 static void emit(lt_graph *g, const lt_op *op, const lt_node *like, int n_in, const lt_value *in, lt_attr *attr,
                  lt_value out, int n_out) {
@@ -79,7 +66,7 @@ static void emit(lt_graph *g, const lt_op *op, const lt_node *like, int n_in, co
   n.out = out;
   n.n_out = n_out;
   if (!g->failed && n_in) memcpy(n.in, in, (size_t)n_in * sizeof *in);
-  push_node(g, &n);
+  lt_graph_push(g, &n);
 }
 
 static int32_t rows_of(lt_graph *g, int32_t exchange, int32_t hop, bool back) {
@@ -333,7 +320,7 @@ static void hold_last(exchanger *x) {
 }
 
 static void release(exchanger *x) {
-  for (int64_t i = 0; i < x->held.n; i++) push_node(x->g, &x->held.at[i]);
+  for (int64_t i = 0; i < x->held.n; i++) lt_graph_push(x->g, &x->held.at[i]);
   x->held.n = 0;
 }
 
@@ -478,7 +465,7 @@ static void rewrite(exchanger *x, const lt_node *old, int64_t n_old) {
     else if (follows(x, &n))
       hold(x, &n);
     else
-      push_node(g, &n);
+      lt_graph_push(g, &n);
   }
   release(x);
 }

@@ -60,14 +60,6 @@ static bool find_pairs(joining *j) {
   return any;
 }
 
-static bool push_node(lt_graph *g, const lt_node *n) {
-  lt_node *slot = lt_vec_push(&g->node);
-  if (!slot) return false;
-  *slot = *n;
-  for (int k = 0; k < n->n_out; k++) g->value.at[n->out + k].node = (int32_t)(g->node.n - 1);
-  return true;
-}
-
 /* One node for f and b, its outputs of their types and placements; now: what a value has become. */
 static bool push_joint(lt_graph *g, const lt_node *f, const lt_node *b, lt_value *now) {
   const lt_value was[] = {f->out, f->out + 1, b->out, b->out + 1};
@@ -84,11 +76,10 @@ static bool push_joint(lt_graph *g, const lt_node *f, const lt_node *b, lt_value
     lt_value_info *v = lt_vec_push(&g->value);
     if (!v) return false;
     *v = g->value.at[was[k]];
-    v->out = k;
     g->value.at[was[k]].node = LT_NONE; /* nobody's any more */
     now[was[k]] = n.out + k;
   }
-  return push_node(g, &n);
+  return lt_graph_push(g, &n);
 }
 
 /* The nodes in their new order. */
@@ -98,14 +89,14 @@ static bool rewrite(const joining *j, const lt_node *old, int64_t n_old, lt_valu
     if (j->before[i] != LT_NONE) continue;
     if (old[i].op == &lt_op_label_logits_backward && maker_of(g, old[i].out) == LT_NONE) continue; /* joined */
     if (j->with[i] == LT_NONE) {
-      if (!push_node(g, &old[i])) return false;
+      if (!lt_graph_push(g, &old[i])) return false;
       continue;
     }
     for (int32_t k = i; k < n_old; k++) {
       lt_node n = old[k];
       n.early = n.phase == LT_BACKWARD;
       n.phase = LT_FORWARD;
-      if (j->before[k] == i && !push_node(g, &n)) return false;
+      if (j->before[k] == i && !lt_graph_push(g, &n)) return false;
     }
     if (!push_joint(g, &old[i], &old[j->with[i]], now)) return false;
   }
@@ -115,12 +106,6 @@ static bool rewrite(const joining *j, const lt_node *old, int64_t n_old, lt_valu
       if (*v != LT_NONE) *v = now[*v];
     }
   return true;
-}
-
-static bool has_carry(const lt_graph *g) {
-  for (int64_t i = 0; i < g->node.n; i++)
-    if (g->node.at[i].op->kind == LT_OP_CARRY && !g->node.at[i].dead) return true;
-  return false;
 }
 
 lt_status lt_pass_joint(lt_graph *g, lt_error *e) {
@@ -136,7 +121,7 @@ lt_status lt_pass_joint(lt_graph *g, lt_error *e) {
   for (size_t i = 0; i < nodes; i++) j.with[i] = j.before[i] = LT_NONE;
   for (size_t v = 0; v < values; v++) now[v] = (lt_value)v;
   for (int32_t i = 0; i < g->node.n; i++) g->node.at[i].stood[0] = g->node.at[i].stood[1] = i;
-  if (has_carry(g) || !find_pairs(&j)) goto done; /* where all units run forward first, each would keep its dw */
+  if (lt_graph_carries(g) || !find_pairs(&j)) goto done; /* where all units run forward first, each would keep its dw */
   old = g->node.at;
   const int64_t n_old = g->node.n;
   g->node.at = NULL;

@@ -201,25 +201,36 @@ static int32_t chain_of(const lowering *l, const lt_node *n, int32_t unit) {
   return ((n->chain - 1) * 2 + (n->recompute_of != LT_NONE)) * l->s->units + unit;
 }
 
+/* An item whose operands are those added next. */
+static lt_item new_item(const lowering *l, lt_item_kind kind, int32_t node, int32_t unit) {
+  return (lt_item){.kind = kind,
+                   .node = node,
+                   .unit = unit,
+                   .operand = (int32_t)l->s->operand.n,
+                   .work = LT_NONE,
+                   .args = -1,
+                   .group = LT_NONE,
+                   .counts = LT_NONE,
+                   .sent = LT_NONE,
+                   .received = LT_NONE,
+                   .chain = LT_NONE,
+                   .place = LT_NONE};
+}
+
+static void push_item(lowering *l, const lt_item *it) {
+  lt_item *slot = l->failed ? NULL : lt_vec_push(&l->s->item);
+  if (slot)
+    *slot = *it;
+  else
+    l->failed = true;
+}
+
 static void add_item(lowering *l, lt_item_kind kind, int32_t node, int32_t unit, bool first_unit) {
   lt_schedule *s = l->s;
   const lt_node *n = &l->g->node.at[node];
   bool once = is_once(n->phase);
-  lt_item it = {.kind = kind,
-                .node = node,
-                .unit = once ? 0 : unit,
-                .first_unit = first_unit,
-                .operand = (int32_t)s->operand.n,
-                .n_in = n->n_in,
-                .n_out = n->n_out,
-                .work = LT_NONE,
-                .args = -1,
-                .group = LT_NONE,
-                .counts = LT_NONE,
-                .sent = LT_NONE,
-                .received = LT_NONE,
-                .chain = LT_NONE,
-                .place = LT_NONE};
+  lt_item it = new_item(l, kind, node, once ? 0 : unit);
+  it.first_unit = first_unit, it.n_in = n->n_in, it.n_out = n->n_out;
   for (int k = 0; k < n->n_in; k++) add_operand(l, n->in[k], unit, once, k < 64 && (n->op->shape_only >> k & 1));
   for (int k = 0; k < n->n_out && !l->failed; k++) {
     int alias = n->op->alias ? n->op->alias[k] : reduces_in_place(l->g, n) ? 0 : -1;
@@ -240,11 +251,7 @@ static void add_item(lowering *l, lt_item_kind kind, int32_t node, int32_t unit,
     s->args_bytes = it.args + (int64_t)n->op->args_bytes;
   }
   if (!l->failed) predict(l, &it);
-  lt_item *slot = l->failed ? NULL : lt_vec_push(&s->item);
-  if (slot)
-    *slot = it;
-  else
-    l->failed = true;
+  push_item(l, &it);
 }
 
 static lt_value find_carry(const lt_graph *g, const lt_op *op, lt_phase phase, const char *name) {
@@ -273,25 +280,10 @@ static void lower_carry(lowering *l, int32_t node, int32_t unit) {
     *buffer_at(l, n->out, unit) = *buffer_at(l, source, from);
     return;
   }
-  lt_item it = {.kind = LT_ITEM_ZERO,
-                .node = LT_NONE,
-                .unit = unit,
-                .operand = (int32_t)l->s->operand.n,
-                .n_out = 1,
-                .work = LT_NONE,
-                .args = -1,
-                .group = LT_NONE,
-                .counts = LT_NONE,
-                .sent = LT_NONE,
-                .received = LT_NONE,
-                .chain = LT_NONE,
-                .place = LT_NONE};
+  lt_item it = new_item(l, LT_ITEM_ZERO, LT_NONE, unit);
+  it.n_out = 1;
   add_operand(l, n->out, unit, false, false);
-  lt_item *slot = l->failed ? NULL : lt_vec_push(&l->s->item);
-  if (slot)
-    *slot = it;
-  else
-    l->failed = true;
+  push_item(l, &it);
 }
 
 static void lower_view(lowering *l, const lt_node *n, int32_t unit) {
@@ -317,16 +309,10 @@ static void lower_phase(lowering *l, lt_phase phase, int32_t unit, bool first_un
   }
 }
 
-static bool has_carry(const lt_graph *g) {
-  for (int64_t i = 0; i < g->node.n; i++)
-    if (g->node.at[i].op->kind == LT_OP_CARRY && !g->node.at[i].dead) return true;
-  return false;
-}
-
 static void lower_units(lowering *l) {
   int32_t units = l->s->units;
   lower_phase(l, LT_PREPARE, 0, true);
-  if (has_carry(l->g)) {
+  if (lt_graph_carries(l->g)) {
     for (int32_t u = 0; u < units; u++) lower_phase(l, LT_FORWARD, u, u == 0);
     for (int32_t u = units - 1; u >= 0; u--) lower_phase(l, LT_BACKWARD, u, u == units - 1);
   } else {

@@ -39,16 +39,6 @@ static void fail_no_rule(lt_graph *g, const lt_node *n, lt_axis a) {
   if (first) lt_error_hint(&g->error, "give it a placement rule, or use a layout without that axis");
 }
 
-static void push_node(lt_graph *g, const lt_node *n) {
-  lt_node *slot = g->failed ? NULL : lt_vec_push(&g->node);
-  if (!slot) {
-    lt_graph_fail_memory(g, sizeof *slot);
-    return;
-  }
-  *slot = *n;
-  for (int k = 0; k < n->n_out; k++) g->value.at[n->out + k].node = (int32_t)(g->node.n - 1);
-}
-
 /* A gradient that the update reads is brought to where its parameter lies, once, whoever reads it first. */
 static void gather_gradients(lt_placer *p, lt_node *n) {
   lt_graph *g = p->g;
@@ -156,7 +146,7 @@ static void gather_written(lt_placer *p, lt_node *n, int input) {
     if (v->state != LT_NONE && g->state.at[v->state].last == old + k) g->state.at[v->state].last = fresh + k;
   }
   n->out = fresh;
-  push_node(g, n);
+  lt_graph_push(g, n);
   lt_placement whole = g->value.at[g->state.at[g->value.at[state_value].state].first].place;
   lt_value y = g->failed ? LT_NONE : lt_convert(p, shard, &whole);
   if (y == LT_NONE) return;
@@ -233,7 +223,7 @@ lt_status lt_pass_place(lt_graph *g, const lt_mesh *m, int32_t shard, lt_error *
       if (written >= 0)
         gather_written(&p, &n, written);
       else
-        push_node(g, &n);
+        lt_graph_push(g, &n);
     }
   }
   free(old);

@@ -197,16 +197,6 @@ static void type_node(caster *c, lt_node *n) {
   n->narrow = any && n->op->narrow && n->op->kind == LT_OP_KERNEL && has_narrow[n->op->kernel];
 }
 
-static void push_node(lt_graph *g, const lt_node *n) {
-  lt_node *slot = g->failed ? NULL : lt_vec_push(&g->node);
-  if (!slot) {
-    lt_graph_fail_memory(g, sizeof *slot);
-    return;
-  }
-  *slot = *n;
-  for (int k = 0; k < n->n_out; k++) g->value.at[n->out + k].node = (int32_t)(g->node.n - 1);
-}
-
 /* Parameters that turned out to be read as float32 alone need no copy. */
 static void drop_unread(lt_graph *g, unsigned char *read) {
   for (int64_t i = 0; i < g->node.n; i++)
@@ -229,7 +219,7 @@ static lt_status rewrite(caster *c, lt_error *e) {
     lt_graph_set_scope(g, n.scope);
     lt_graph_set_where(g, n.where);
     if (!n.dead) type_node(c, &n);
-    push_node(g, &n);
+    lt_graph_push(g, &n);
   }
   free(old);
   if (!g->failed) return LT_OK;

@@ -369,6 +369,26 @@ lt_value lt_emit(lt_graph *g, const struct lt_op *op, int n_in, const lt_value *
   return n.out;
 }
 
+bool lt_graph_push(lt_graph *g, const lt_node *n) {
+  lt_node *slot = g->failed ? NULL : lt_vec_push(&g->node);
+  if (!slot) {
+    lt_graph_fail_memory(g, sizeof *slot);
+    return false;
+  }
+  *slot = *n;
+  for (int k = 0; k < n->n_out; k++) {
+    g->value.at[n->out + k].node = (int32_t)(g->node.n - 1);
+    g->value.at[n->out + k].out = k;
+  }
+  return true;
+}
+
+bool lt_graph_carries(const lt_graph *g) {
+  for (int64_t i = 0; i < g->node.n; i++)
+    if (g->node.at[i].op->kind == LT_OP_CARRY && !g->node.at[i].dead) return true;
+  return false;
+}
+
 lt_value lt_emit_1(lt_graph *g, const struct lt_op *op, lt_value a, const lt_attr *attr) {
   return lt_emit(g, op, 1, &a, attr);
 }

@@ -190,6 +190,12 @@ int32_t lt_graph_control(lt_graph *g, const char *name, double value);
 ** the op has no outputs. */
 lt_value lt_emit(lt_graph *g, const struct lt_op *op, int n_in, const lt_value *in, const lt_attr *attr);
 
+/* For a pass that writes the nodes anew: add *n as it stands, its outputs' values with it as their maker. False (and
+** failed): no memory, or failed before. */
+bool lt_graph_push(lt_graph *g, const lt_node *n);
+/* Whether units hand on values: then all run forward before the first runs backward. */
+bool lt_graph_carries(const lt_graph *g);
+
 /* Shorthand for C. */
 lt_value lt_emit_1(lt_graph *g, const struct lt_op *op, lt_value a, const lt_attr *attr);
 lt_value lt_emit_2(lt_graph *g, const struct lt_op *op, lt_value a, lt_value b, const lt_attr *attr);
