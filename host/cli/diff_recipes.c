@@ -97,7 +97,7 @@ static void list_plan(side *s, int64_t i) {
   add_plan(s, i, "mesh", text.s ? text.s : "");
   lt_text_free(&text);
   snprintf(value, sizeof value, "%d", (int)p->plan.units);
-  add_plan(s, i, "units", value);
+  add_plan(s, i, "micro-batches", value);
   lt_checkpoint_print(p, &text);
   add_plan(s, i, "kept", text.s ? text.s : "");
   lt_text_free(&text);

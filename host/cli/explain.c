@@ -1,7 +1,8 @@
 /* explain.c: --explain: why the plan is as it is: what the passes wrote down while they decided, put into words.
 ** Memory is that of the moment of the peak; time is what the plan predicts for each item. */
+#include "cli/explain.h"
+
 #include "cli/cli.h"
-#include "compile/reasons.h"
 #include "embed/plan.h"
 
 #include <fnmatch.h>
@@ -180,14 +181,13 @@ static void print_time(const lt_schedule *s) {
 
 /* ---- Placements and collectives ---- */
 
-/* A pattern of a scope (* is anything), of what lies below it, or the name of an operation. */
-static bool is_meant(const char *pattern, const lt_node *n) {
+bool explain_is_meant(const char *pattern, const lt_node *n) {
   char below[160];
   snprintf(below, sizeof below, "%s/*", pattern);
   return fnmatch(pattern, n->scope, 0) == 0 || fnmatch(below, n->scope, 0) == 0 || strcmp(pattern, n->op->name) == 0;
 }
 
-static const lt_node *maker(const lt_program *p, lt_value v) {
+const lt_node *explain_maker(const lt_program *p, lt_value v) {
   int32_t node = v >= 0 && v < p->graph->value.n ? p->graph->value.at[v].node : LT_NONE;
   return node == LT_NONE ? NULL : &p->graph->node.at[node];
 }
@@ -214,8 +214,8 @@ static int64_t print_choices(const lt_program *p, const lt_reasons *why, const c
   lt_value last = LT_NONE;
   for (int64_t i = 0; i < why->choice.n; i++) {
     const lt_choice *c = &why->choice.at[i];
-    const lt_node *n = maker(p, c->value);
-    if (!n || n->dead || !is_meant(pattern, n)) continue;
+    const lt_node *n = explain_maker(p, c->value);
+    if (!n || n->dead || !explain_is_meant(pattern, n)) continue;
     if (last != c->value) print_node(n);
     last = c->value;
     said++;
@@ -235,55 +235,44 @@ static int64_t print_choices(const lt_program *p, const lt_reasons *why, const c
   return said;
 }
 
-static void print_moves(const lt_program *p, const lt_reasons *why, const char *pattern) {
-  char from[12], to[12];
-  bool any = false;
-  for (int64_t i = 0; i < why->move.n; i++) {
-    const lt_move *m = &why->move.at[i];
-    const lt_node *n = maker(p, m->value);
-    if (!n || n->dead || n->op->kind != LT_OP_COLLECTIVE) continue;
-    if (pattern && !is_meant(pattern, n) && fnmatch(pattern, m->scope, 0) != 0) continue;
-    if (!any) printf("collectives, and who asked for them:\n");
-    any = true;
-    printf("  %-15s", n->op->name);
-    const char *gap = " over ";
-    for (int a = 0; a < LT_AXES; a++) {
-      if (!(n->axes & LT_MASK(a))) continue;
-      printf("%s%s", gap, lt_axis_name((lt_axis)a));
-      gap = ", ";
-    }
-    printf(" in %s: was %s, is needed %s by %s%s%s\n", n->scope[0] ? n->scope : "(outside of layers)",
-           lt_place_text(m->from, from), lt_place_text(m->to, to), m->reader, m->scope[0] ? " in " : "", m->scope);
-  }
-  if (!any && p->plan.mesh.world > 1) printf("no collectives%s\n", pattern ? " there" : "");
-}
-
 /* ---- The command ---- */
+
+/* What placements and axes are called, where ranks have them. */
+static void print_legend(const lt_program *p) {
+  lt_text text = {0};
+  if (p->plan.mesh.world == 1) return;
+  lt_graph_legend(p->graph, &p->plan.mesh, false, &text);
+  printf("%s", text.s ? text.s : "");
+  lt_text_free(&text);
+}
 
 static lt_status explain(const cli_options *o, const lt_program *p, const lt_reasons *why, const lt_recipe_settings *s,
                          int64_t budget, lt_error *e) {
   lt_text mesh = {0};
+  lt_status st;
   lt_mesh_print(&p->plan.mesh, &mesh);
   printf("%lld tokens in %lld sequences of at most %lld, mesh %s\n", (long long)p->plan.data.tokens,
          (long long)p->plan.data.sequences, (long long)p->plan.data.length, mesh.s ? mesh.s : "");
   lt_text_free(&mesh);
   if (o->scope) {
     bool known = false;
-    for (int64_t i = 0; i < p->graph->node.n && !known; i++) known = is_meant(o->scope, &p->graph->node.at[i]);
+    for (int64_t i = 0; i < p->graph->node.n && !known; i++) known = explain_is_meant(o->scope, &p->graph->node.at[i]);
     if (!known) {
       lt_fail(e, LT_USAGE, "no scope and no operation is like %s", o->scope);
       lt_error_hint(e, "--stage place shows all of them: layer 0/attention, head, matmul ...");
       return LT_USAGE;
     }
     if (print_choices(p, why, o->scope) == 0) printf("one rank: nothing is cut, nothing moves\n");
-    print_moves(p, why, o->scope);
-    return LT_OK;
+    st = explain_moves(p, o->rank, why, o->scope, e);
+    if (st == LT_OK) print_legend(p);
+    return st;
   }
   print_candidates(p, why, budget, s->micro_batch > 0);
   print_memory(p->schedule[o->rank]);
   print_time(p->schedule[o->rank]);
-  print_moves(p, why, NULL);
-  return LT_OK;
+  st = explain_moves(p, o->rank, why, NULL, e);
+  if (st == LT_OK) print_legend(p);
+  return st;
 }
 
 static bool was_before(const lt_recipe_settings *s, int32_t i) {

@@ -55,7 +55,8 @@ static void print_rank(const lt_program *p, int32_t r) {
   lt_text at = {0};
   print_coords(&p->plan.mesh, r, &at);
   lt_schedule_traffic(s, &sent, &received);
-  printf("rank %-6d %s: memory %s (%lld B), %.3g s a step, sends %s (%lld B), receives %s (%lld B), %lld items\n",
+  printf("rank %-6d %s: memory %s (%lld B), %.3g s a step, sends %s (%lld B), receives %s (%lld B), %lld kernels and "
+         "transfers\n",
          (int)r, at.s ? at.s : "", lt_text_size(memory, sizeof memory, (double)s->arena_bytes),
          (long long)s->arena_bytes, lt_schedule_seconds(s), lt_text_size(out, sizeof out, (double)sent),
          (long long)sent, lt_text_size(in, sizeof in, (double)received), (long long)received, (long long)s->item.n);
@@ -85,9 +86,9 @@ static lt_status print_layers(const lt_program *p, lt_error *e) {
 }
 
 static lt_status print_plan(const lt_program *p, lt_error *e) {
-  printf("step        %lld tokens in at most %lld sequences of at most %lld; %d unit%s\n",
+  printf("step        %lld tokens in at most %lld sequences of at most %lld; %d micro-batch%s\n",
          (long long)p->plan.data.tokens, (long long)p->plan.data.sequences, (long long)p->plan.data.length,
-         (int)p->plan.units, p->plan.units == 1 ? "" : "s");
+         (int)p->plan.units, p->plan.units == 1 ? "" : "es");
   lt_text keeps = {0};
   lt_checkpoint_print(p, &keeps);
   printf("kept        %s\n", keeps.s ? keeps.s : "");
@@ -122,8 +123,8 @@ static void print_text(const lt_recipe_settings *s) {
 /* What an evaluation needs beside the step's own memory, while it runs. */
 static void print_evaluation(const lt_program *p) {
   char memory[24];
-  printf("evaluation  sequences of at most %lld; %d unit%s; %s a rank (%lld B) more, while it runs\n",
-         (long long)p->plan.data.length, (int)p->plan.units, p->plan.units == 1 ? "" : "s",
+  printf("evaluation  sequences of at most %lld; %d micro-batch%s; %s a rank (%lld B) more, while it runs\n",
+         (long long)p->plan.data.length, (int)p->plan.units, p->plan.units == 1 ? "" : "es",
          lt_text_size(memory, sizeof memory, (double)p->plan.peak), (long long)p->plan.peak);
 }
 

@@ -84,9 +84,9 @@ static void announce(training *t) {
                    (int)p->plan.mesh.world, lt_cpu_threads());
   for (int64_t i = 0; i < lt_programs_count(lt_run_programs(t->run)); i++) {
     const lt_plan *x = &lt_programs_at(lt_run_programs(t->run), i)->plan;
-    cli_progress_say(&t->progress, "length  %lld tokens, %lld sequence%s, %d unit%s, %s a rank",
+    cli_progress_say(&t->progress, "length  %lld tokens, %lld sequence%s, %d micro-batch%s, %s a rank",
                      (long long)x->data.length, (long long)x->data.sequences, x->data.sequences == 1 ? "" : "s",
-                     (int)x->units, x->units == 1 ? "" : "s", lt_text_size(memory, sizeof memory, (double)x->peak));
+                     (int)x->units, x->units == 1 ? "" : "es", lt_text_size(memory, sizeof memory, (double)x->peak));
   }
   lt_text mesh = {0};
   lt_mesh_print(&p->plan.mesh, &mesh);

@@ -72,8 +72,8 @@ static lt_status run_alone(verification *v, lt_error *e) {
 /* ---- What is said ---- */
 
 static void print_mesh(const lt_mesh *m, int32_t units) {
-  printf("%d ranks: dp %d, sp %d, tp %d; %d unit%s: ", (int)m->world, (int)lt_mesh_dp(m), (int)lt_mesh_sp(m),
-         (int)m->size[LT_TP], (int)units, units == 1 ? "" : "s");
+  printf("%d ranks: dp %d, sp %d, tp %d; %d micro-batch%s: ", (int)m->world, (int)lt_mesh_dp(m), (int)lt_mesh_sp(m),
+         (int)m->size[LT_TP], (int)units, units == 1 ? "" : "es");
 }
 
 static const lt_agree_tensor *worst(const lt_agree_result *r, bool update) {
@@ -85,9 +85,22 @@ static const lt_agree_tensor *worst(const lt_agree_result *r, bool update) {
   return w;
 }
 
+/* Updates are compared for equal gradients, so mostly they are equal too: a name would say nothing then. */
+static void print_update(const lt_agree_tensor *worst) {
+  if (worst->update == 0)
+    printf(", equal gradients make equal updates");
+  else
+    printf(", worst update from equal gradients %.1e (%s)", worst->update, worst->name);
+}
+
 static void print_tensors(const lt_agree_tensor *t, int64_t n) {
-  for (int64_t i = 0; i < n; i++)
-    printf("  %-48s gradient %.1e (largest %.1e), update %.1e\n", t[i].name, t[i].gradient, t[i].size, t[i].update);
+  for (int64_t i = 0; i < n; i++) {
+    printf("  %-48s gradient %.1e (largest %.1e)", t[i].name, t[i].gradient, t[i].size);
+    if (t[i].update == 0)
+      printf(", update equal\n");
+    else
+      printf(", update %.1e\n", t[i].update);
+  }
 }
 
 static lt_status keep_worst(verification *v, const lt_agree_result *r, lt_error *e) {
@@ -107,7 +120,8 @@ static void print_result(const lt_agree_result *r) {
   print_mesh(&r->mesh, r->units);
   printf("%s: loss %.12g", r->agrees ? "agrees" : "DISAGREES", r->loss);
   if (!r->agrees) printf(" (one rank: %.12g)", r->loss_of_one);
-  if (g && u) printf(", worst gradient %.1e (%s), worst update %.1e (%s)", g->gradient, g->name, u->update, u->name);
+  if (g) printf(", worst gradient %.1e (%s)", g->gradient, g->name);
+  if (u) print_update(u);
   printf(", %lld values compared", (long long)r->values);
   if (r->decisions)
     printf(", %lld of %lld decisions differ (margin %.1e)", (long long)r->differed, (long long)r->decisions, r->margin);

@@ -379,12 +379,14 @@ static void print_stage(const lt_program *p, int stage, int32_t rank, lt_text *o
     lt_mesh_print(&p->plan.mesh, out);
     lt_text_add(out, "\n");
     lt_graph_print(p->graph, &p->plan.mesh, out);
+    lt_graph_legend(p->graph, &p->plan.mesh, true, out);
     break;
   case CHECKPOINT:
     lt_text_add(out, "%d unit%s; ", p->plan.units, p->plan.units == 1 ? "" : "s");
     lt_checkpoint_print(p, out);
     lt_text_add(out, "\n");
     lt_graph_print(p->graph, &p->plan.mesh, out);
+    lt_graph_legend(p->graph, &p->plan.mesh, true, out);
     break;
   case LOWER:
   case ORDER:

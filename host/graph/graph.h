@@ -205,6 +205,9 @@ lt_value lt_emit_3(lt_graph *g, const struct lt_op *op, lt_value a, lt_value b, 
 void lt_graph_print_value(const lt_graph *g, lt_value v, const lt_mesh *m, lt_text *out);
 /* The graph, one node a line, by phase and scope. */
 void lt_graph_print(const lt_graph *g, const lt_mesh *m, lt_text *out);
+/* What the letters of placements and axes in it mean, a line each of those that occur; states: those of lt_graph_print
+** beside them. */
+void lt_graph_legend(const lt_graph *g, const lt_mesh *m, bool states, lt_text *out);
 /* A hash of all that is printed but the recipe lines, and of initial values and controls. */
 uint64_t lt_graph_hash(const lt_graph *g, const lt_mesh *m);
 

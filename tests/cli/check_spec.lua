@@ -92,7 +92,7 @@ describe("the command", function()
       local said, status = run("--check --set checkpoint.budget=" .. budget)
       if status == 0 then
         assert.is_true(memory(said).together <= budget * 1.001, said)
-        tight, units = tight + 1, tonumber(said:match "(%d+) units")
+        tight, units = tight + 1, tonumber(said:match "(%d+) micro%-batches")
       else
         assert.matches("of which evaluation and data take", said)
       end

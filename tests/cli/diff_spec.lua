@@ -66,7 +66,7 @@ describe("ltrain-lua --diff", function()
       assert.equal(same, units)
       local other = folder .. "/micro.lua"
       command.write(other, (recipe:gsub("tokens = 192", "tokens = 192, micro_batch = 3")))
-      assert.matches("\n  units +1  |  2\n", (run(string.format("--diff %s %s", file, other), 1)))
+      assert.matches("\n  micro%-batches +1  |  2\n", (run(string.format("--diff %s %s", file, other), 1)))
     end)
   end)
 

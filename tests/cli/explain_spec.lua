@@ -55,7 +55,7 @@ describe("ltrain-lua", function()
     assert.not_matches("layer 1", said)
     said = run("--explain " .. layout)
     local n = 0
-    for _ in said:gmatch "all_%a+ +over" do n = n + 1 end
+    for line in said:gmatch "\n  all_%a+ +over[^\n]+" do n = n + tonumber(line:match ", (%d+) times" or 1) end
     local placed, m = run("--stage place " .. layout), 0
     for _ in placed:gmatch "= all_%a+%(" do m = m + 1 end
     assert.equal(m, n) -- every one has its reason
@@ -64,13 +64,51 @@ describe("ltrain-lua", function()
     assert.matches("nothing is cut, nothing moves", run("--explain " .. file .. " head"), 1, true)
   end)
 
+  it("--explain folds collectives that differ in their layer alone, and adds up what they send", function()
+    local layout = "--explain --ranks 2 --set layout.mesh.tp=2 " .. file
+    local gather = "\n  all_gather      over tp in layer %s/feed-forward: was S0, is needed R by matmul "
+      .. "in layer %s/feed-forward, 6 times; sends 192 KiB\n"
+    local said = run(layout)
+    assert.matches(gather:format("*", "*"), said, 1, true)
+    local scatter = "\n  reduce_scatter  over tp in layer */attention: was P(sum), is needed S0 by add "
+      .. "in layer */attention, 3 times; sends 96 KiB\n"
+    assert.matches(scatter, said, 1, true)
+    assert.equal(1, select(2, said:gsub("is needed S0 by add in layer %*/attention", "")))
+    assert.matches((gather:format("1", "1"):gsub("6 times; sends 192", "2 times; sends 64")),
+      run(layout .. " 'layer 1/*'"), 1, true)
+  end)
+
+  it("explains the letters that occur, and no others", function()
+    local tp = "--ranks 2 --set layout.mesh.tp=2 "
+    local legend = "\nlegend\n"
+      .. "  R            whole on every rank\n"
+      .. "  S0           cut along dimension 0\n"
+      .. "  S1           cut along dimension 1\n"
+      .. "  P(sum)       every rank has a part: their sum is the value\n"
+      .. "  P(lse)       every rank has a part of an attention or a loss: they are merged by their log-sum-exp\n"
+      .. "  tp           along layout.mesh.tp\n"
+      .. "  stride N     neighbours along the axis are N ranks apart\n"
+    local states = "  tp:N         tp cuts the state along dimension N\n"
+      .. "  [N:K]        N, cut into whole runs of K at most: heads\n"
+    local function ends(text, said) assert.equal(text, said:sub(-#text)) end
+    ends(legend, run("--explain " .. tp .. file))
+    ends(legend .. states, run("--stage place " .. tp .. file))
+    ends("\nlegend\n  R            whole on every rank\n" .. states, run("--stage place " .. file))
+    assert.not_matches("legend", run("--explain " .. file))
+    assert.not_matches("legend", run("--stage build " .. file))
+    local sp = run("--stage place --ranks 4 --set layout.mesh.sp=4 --set layout.inner=2 --set optim.shard=1 " .. file)
+    assert.matches("\n  flat         a range of its elements on each rank\n", sp, 1, true)
+    assert.matches("\n  sp_o         along layout.mesh.sp, between groups of layout.inner ranks\n"
+      .. "  sp_i         along layout.mesh.sp, within such a group\n", sp, 1, true)
+  end)
+
   it("--stage NAME --json has what the text has", function()
     for _, name in ipairs { "build", "differentiate", "place", "exchange", "checkpoint" } do
       local text = run("--stage " .. name .. " --ranks 2 " .. file)
       local got = run("--stage " .. name .. " --json --ranks 2 " .. file)
       local stage = lt.json.decode(got)[1]
       local lines = 0
-      for line in text:gmatch "[^\n]+" do
+      for line in text:gsub("\nlegend\n.*", ""):gmatch "[^\n]+" do
         if line:find "^  .-%(.*%)" and not line:find '^  %%%d+ %a+ "' then lines = lines + 1 end
       end
       assert.equal(lines, #stage.nodes, name)

@@ -224,7 +224,7 @@ end]]
       local file = write("", keys:format("2", layers))
       local status, said = run(file, "--check --ranks 2")
       assert.equal(0, status, said)
-      assert.matches("2 units", said)
+      assert.matches("2 micro%-batches", said)
       assert.equal(layers == 0, said:find "layer 0 keeps all" ~= nil, said)
     end
     local file = write("", keys:format("8", "0"))

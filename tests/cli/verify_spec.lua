@@ -26,15 +26,20 @@ describe("ltrain-lua --verify-layout", function()
     assert.equal(0, status, said)
     assert.matches("one step of 216 tokens in 5 sequences, in double", said, 1, true)
     assert.matches("12 of 12 layouts agree with one rank", said, 1, true)
-    assert.matches("3 ranks: dp 3, sp 1, tp 1; 1 unit: agrees", said, 1, true)
-    assert.matches("2 ranks: dp 1, sp 1, tp 2; 3 units: agrees", said, 1, true)
+    assert.matches("3 ranks: dp 3, sp 1, tp 1; 1 micro-batch: agrees", said, 1, true)
+    assert.matches("2 ranks: dp 1, sp 1, tp 2; 3 micro-batches: agrees", said, 1, true)
     for _, name in ipairs { "embed_tokens", "layers.1.self_attn.k_proj", "layers.0.mlp.down_proj", "lm_head" } do
       local gradient, size, update = said:match(name:gsub("%.", "%%.") ..
         "%.weight +gradient (%S+) %(largest (%S+)%), update (%S+)")
-      assert.is_true(tonumber(gradient) < 1e-11 and tonumber(update) < 1e-11, name)
+      assert.is_true(tonumber(gradient) < 1e-11 and (update == "equal" or tonumber(update) < 1e-11), name)
       assert.is_true(tonumber(size) > 1e-4, name)
     end
     assert.is_nil(said:find("nothing is proven", 1, true))
+    for update in said:gmatch ": agrees[^\n]*" do
+      assert.is_true(update:find(", equal gradients make equal updates, ", 1, true) ~= nil
+        or update:find ", worst update from equal gradients [1-9]%.%de%-%d+ %(" ~= nil, update)
+    end
+    assert.is_nil(said:find("update 0", 1, true))
   end)
 
   it("compares the recipe's own mesh where it says one", function()
