@@ -146,6 +146,8 @@ const char *const *lt_stage_names(void); /* NULL-terminated */
 double lt_kernel_seconds(const lt_machine *k, bool narrow, double flops, double bytes);
 /* Predicted seconds of a collective in which a rank moves `bytes` out and as many in. */
 double lt_transfer_seconds(const lt_machine *k, const lt_mesh *m, const lt_group_plan *group, double bytes);
+/* Of a hop from one rank to another; the other ranks of the sender's machine hop as well. */
+double lt_hop_seconds(const lt_machine *k, const lt_mesh *m, int32_t from, int32_t to, double bytes);
 /* Predicted seconds of a step: lanes run side by side and wait as the schedule says (before the order pass: the sum). */
 double lt_schedule_seconds(const lt_schedule *s);
 

@@ -62,9 +62,7 @@ static void local_rows(lt_graph *g, const lt_plan *p, const lt_coords *c, const 
                        lt_operand_plan *o) {
   const lt_hop_rows *r = &g->rows.at[v->rows - 1];
   const lt_hops *x = &g->hops.at[r->exchange];
-  int32_t member = 0, parts = lt_mesh_sp(&p->mesh) / x->route.members;
-  for (int a = 0; a < LT_AXES; a++)
-    if (x->axes & LT_MASK(a)) member = member * p->mesh.size[a] + c->at[a];
+  int32_t member = lt_coords_along(&p->mesh, c, x->axes), parts = lt_mesh_sp(&p->mesh) / x->route.members;
   int64_t bound = parts * lt_plan_token_bound((void *)p, 0, 0, unit), all = lt_plan_token_bound((void *)p, 0, -1, unit);
   o->whole[0] = lt_size_localize(&g->sizes, v->dim[0].size, -1, -1, unit, lt_plan_token_bound, (void *)p);
   o->dim[0] = lt_size_rows(&g->sizes, r->exchange, r->hop, r->back, lt_coords_dp(&p->mesh, c), member, unit,

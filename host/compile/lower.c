@@ -127,7 +127,7 @@ static void predict(lowering *l, lt_item *it) {
   const lt_machine *m = &l->plan->machine;
   const lt_node *n = &l->g->node.at[it->node];
   lt_operand *o = malloc(sizeof *o * (size_t)(it->n_in + it->n_out + 1));
-  lt_cost cost = {0, 0};
+  lt_cost cost;
   if (!o) {
     l->failed = true;
     return;
@@ -142,14 +142,17 @@ static void predict(lowering *l, lt_item *it) {
                .n_out = it->n_out,
                .unit = it->unit,
                .first_unit = it->first_unit};
-  for (int k = 0; k < it->n_in + it->n_out; k++)
-    cost.bytes += (double)lt_operand_count(&o[k]) * (double)lt_dtype_bytes(o[k].dtype);
-  if (n->op->cost) n->op->cost(&c, &cost);
+  lt_call_cost(&c, &cost);
   it->flops = cost.flops;
   it->bytes = cost.bytes;
   it->seconds = lt_kernel_seconds(m, n->narrow, cost.flops, cost.bytes);
-  if (it->kind == LT_ITEM_COLLECTIVE)
+  if (it->kind == LT_ITEM_COLLECTIVE && n->op == &lt_op_hop) {
+    const lt_group_plan *group = &l->s->group.at[it->group];
+    const int32_t from = group->rank[lt_hop_receives_from(l->g, n, group->self)];
+    it->seconds = lt_hop_seconds(m, l->s->mesh, from, l->s->rank, cost.bytes);
+  } else if (it->kind == LT_ITEM_COLLECTIVE) {
     it->seconds = lt_transfer_seconds(m, l->s->mesh, &l->s->group.at[it->group], cost.bytes);
+  }
   if (it->kind == LT_ITEM_KERNEL && n->op->work) {
     int64_t bytes = n->op->work(&c);
     if (bytes > 0) it->work = new_buffer(l, LT_NONE, it->unit, LT_U8, bytes);

@@ -19,6 +19,11 @@ double lt_transfer_seconds(const lt_machine *k, const lt_mesh *m, const lt_group
   return k->start + (inside > between ? inside : between);
 }
 
+double lt_hop_seconds(const lt_machine *k, const lt_mesh *m, int32_t from, int32_t to, double bytes) {
+  const bool near = lt_mesh_node(m, from) == lt_mesh_node(m, to);
+  return k->start + (near ? bytes / k->link : bytes * lt_mesh_neighbours(m, from) / k->between);
+}
+
 double lt_schedule_seconds(const lt_schedule *s) {
   double *end = s->clock ? malloc(sizeof *end * (size_t)(s->item.n ? s->item.n : 1)) : NULL;
   double lane[LT_LANES] = {0}, all = 0;

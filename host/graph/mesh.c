@@ -252,6 +252,13 @@ int32_t lt_mesh_group(const lt_mesh *m, int32_t rank, lt_axis_mask axes, int32_t
   return n;
 }
 
+int32_t lt_coords_along(const lt_mesh *m, const lt_coords *c, lt_axis_mask axes) {
+  int32_t index = 0;
+  for (int a = 0; a < LT_AXES; a++)
+    if (axes & LT_MASK(a)) index = index * m->size[a] + c->at[a];
+  return index;
+}
+
 int32_t lt_mesh_node(const lt_mesh *m, int32_t rank) { return rank / m->per_node; }
 
 int32_t lt_mesh_neighbours(const lt_mesh *m, int32_t rank) {

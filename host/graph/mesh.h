@@ -55,6 +55,8 @@ int32_t lt_coords_sp(const lt_mesh *m, const lt_coords *c);
 /* Ranks that share all coordinates of `rank` but those in `axes`, ascending by (pp, dp_o, dp_i, sp_o, sp_i, tp); returns
 ** their number (at most m->world); *self receives the index of `rank` among them. */
 int32_t lt_mesh_group(const lt_mesh *m, int32_t rank, lt_axis_mask axes, int32_t *ranks, int32_t *self);
+/* The index among them of the rank with these coordinates. */
+int32_t lt_coords_along(const lt_mesh *m, const lt_coords *c, lt_axis_mask axes);
 
 /* The machine a rank is on; how many ranks are on it. */
 int32_t lt_mesh_node(const lt_mesh *m, int32_t rank);

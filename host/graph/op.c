@@ -37,6 +37,15 @@ int64_t lt_operand_count(const lt_operand *o) {
   return n;
 }
 
+void lt_call_cost(const lt_call *c, lt_cost *cost) {
+  *cost = (lt_cost){0, 0};
+  for (int32_t k = 0; k < c->n_in; k++)
+    cost->bytes += (double)lt_operand_count(&c->in[k]) * (double)lt_dtype_bytes(c->in[k].dtype);
+  for (int32_t k = 0; k < c->n_out; k++)
+    cost->bytes += (double)lt_operand_count(&c->out[k]) * (double)lt_dtype_bytes(c->out[k].dtype);
+  if (c->node->op->cost) c->node->op->cost(c, cost);
+}
+
 void lt_operand_of(const lt_graph *g, lt_value v, lt_operand *out) {
   memset(out, 0, sizeof *out);
   out->rank = -1;

@@ -60,6 +60,8 @@ typedef struct lt_call {
   bool first_unit;       /* the first unit of the step in this rank's order */
   int32_t axis_index;    /* of a collective's node: this rank's index in its group */
   const double *control; /* values by index; NULL: the defaults */
+  const double
+      *pairs; /* of a query and a key it sees, of attention in a step; NULL: as of whole sequences. For costs */
 } lt_call;
 
 typedef struct lt_cost {
@@ -115,7 +117,8 @@ double lt_attr_control(const lt_call *c, int i);
 
 /* For shape rules: the info of input i, NULL if it was left out. */
 const lt_value_info *lt_in(const lt_graph *g, const lt_node *n, int i);
-int64_t lt_operand_count(const lt_operand *o); /* elements; 0 of one left out */
+int64_t lt_operand_count(const lt_operand *o);      /* elements; 0 of one left out */
+void lt_call_cost(const lt_call *c, lt_cost *cost); /* what the operation says, or the bytes of all operands */
 /* The whole of a value at the bound, as an operand without data. */
 void lt_operand_of(const lt_graph *g, lt_value v, lt_operand *out);
 

@@ -44,14 +44,6 @@ static int32_t attr_number(const lt_node *n, const char *name) {
   return i < 0 ? -1 : (int32_t)lt_attr_int(n, i);
 }
 
-/* This rank's index among the members along `axes`, in the order of lt_mesh_group. */
-static int32_t index_along(const lt_schedule *s, lt_axis_mask axes) {
-  int32_t index = 0;
-  for (int a = 0; a < LT_AXES; a++)
-    if (axes & LT_MASK(a)) index = index * s->mesh->size[a] + s->coords.at[a];
-  return index;
-}
-
 static lt_status keep_keys(lt_executor *x, int32_t item, lt_error *e) {
   const lt_item *it = &x->s->item.at[item];
   for (int32_t o = 0; o < it->n_out; o++) {
@@ -74,7 +66,7 @@ static lt_status prepare_item(lt_executor *x, int32_t item, lt_error *e) {
   lt_item_run *r = &x->run[item];
   *r = (lt_item_run){.bound = -1, .dim = -1, .other = -1};
   if (!n) return LT_OK;
-  r->axis_index = index_along(x->s, n->axes);
+  r->axis_index = lt_coords_along(x->s->mesh, &x->s->coords, n->axes);
   switch (it->kind) {
   case LT_ITEM_LOAD:
   case LT_ITEM_STORE: {
@@ -118,8 +110,6 @@ static bool allocate(lt_executor *x) {
   x->span = array(items, sizeof *x->span, &ok);
   for (int lane = 0; lane < LT_LANES; lane++) x->order[lane] = array(items, sizeof *x->order[lane], &ok);
   x->group = array((size_t)s->group.n * LT_LANES, sizeof *x->group, &ok);
-  x->rows = array((size_t)s->graph->hops.n, sizeof *x->rows, &ok);
-  x->member = array((size_t)s->graph->hops.n, sizeof *x->member, &ok);
   for (int lane = 0; lane < LT_LANES; lane++)
     for (int i = 0; i < 2 * LT_COMM_DEPTH; i++)
       x->flight[lane][i / 2].parts[i % 2] = array((size_t)members, sizeof *x->flight[0][0].parts[0], &ok);
@@ -166,11 +156,7 @@ lt_status lt_executor_create(const lt_schedule *s, const lt_device *d, lt_comm *
   x->depth = LT_NONE;
   for (int32_t i = 0; i < s->graph->control.n; i++)
     if (!strcmp(s->graph->control.at[i].name, LT_CONTROL_DEPTH)) x->depth = i;
-  for (int64_t i = 0; !status && i < s->graph->hops.n; i++) {
-    const lt_hops *h = &s->graph->hops.at[i];
-    x->member[i] = index_along(s, h->axes);
-    status = lt_row_sets_create(&h->route, x->member[i], h->window, &x->rows[i], e);
-  }
+  if (!status) status = lt_step_sizes_create(s, &x->sizes, e);
   for (int32_t i = 0; !status && i < s->item.n; i++) {
     lt_lane lane = s->item.at[i].lane;
     x->order[lane][x->count[lane]++] = i;
@@ -213,9 +199,7 @@ void lt_executor_free(lt_executor *x) {
   free(x->span);
   for (int lane = 0; lane < LT_LANES; lane++) free(x->order[lane]);
   free(x->group);
-  for (int64_t i = 0; x->rows && i < x->s->graph->hops.n; i++) lt_row_sets_free(x->rows[i]);
-  free(x->rows);
-  free(x->member);
+  lt_step_sizes_free(&x->sizes);
   for (int i = 0; i < LT_LANES * LT_COMM_DEPTH; i++)
     for (int k = 0; k < 2; k++) free(x->flight[i / LT_COMM_DEPTH][i % LT_COMM_DEPTH].parts[k]);
   free(x);

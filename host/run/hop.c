@@ -85,7 +85,7 @@ void lt_start_hop(lt_executor *x, lt_flight *f, lt_transfer *t) {
   t->recv_count = x->size[x->s->count.at[it->counts + 1]];
   t->recv = out->data;
   if (t->count == lt_operand_count(in)) return; /* all of it */
-  const lt_row_sets *sets = x->rows[exchange];
+  const lt_row_sets *sets = x->sizes.rows[exchange];
   const side held = {sets, it->unit, back ? hop : lt_hop_parent(r, hop), LT_ROWS_COME};
   const side wanted = {sets, it->unit, hop, back ? LT_ROWS_GO_HOME : LT_ROWS_GO};
   const size_t row = (size_t)in->dim[1] * lt_dtype_bytes(in->dtype);
@@ -125,7 +125,7 @@ void lt_load_rows(lt_executor *x, int32_t item) {
   const lt_hop_rows *r = &g->rows.at[g->value.at[lt_item_node(x, item)->out].rows - 1];
   const lt_operand *o = &x->operand[it->operand];
   const lt_tensor *t = x->in.feed[x->run[item].bound].tensor;
-  const side mine = {x->rows[r->exchange], it->unit, r->hop, LT_ROWS_COME}, all = {.hop = 0};
+  const side mine = {x->sizes.rows[r->exchange], it->unit, r->hop, LT_ROWS_COME}, all = {.hop = 0};
   loading m = {.rank = o->rank};
   m.local.dtype = o->dtype, m.local.data = o->data;
   m.host.dtype = t->dtype, m.host.data = t->data;
@@ -146,8 +146,8 @@ void lt_load_row_index(lt_executor *x, int32_t item) {
   const lt_node *n = lt_item_node(x, item);
   const int32_t exchange = exchange_of(x, item), hop = (int32_t)lt_attr_int(n, LT_HOP_HOP);
   const lt_route *r = &x->s->graph->hops.at[exchange].route;
-  const side theirs = {x->rows[exchange], it->unit, hop, LT_ROWS_COME_HOME};
-  const side mine = {x->rows[exchange], it->unit, lt_hop_home(r, hop), LT_ROWS_COME};
+  const side theirs = {x->sizes.rows[exchange], it->unit, hop, LT_ROWS_COME_HOME};
+  const side mine = {x->sizes.rows[exchange], it->unit, lt_hop_home(r, hop), LT_ROWS_COME};
   int32_t *to = x->operand[it->operand].data;
   walk(&theirs, &mine, count_up, &to);
 }

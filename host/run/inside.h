@@ -3,9 +3,9 @@
 #ifndef LT_RUN_INSIDE_H
 #define LT_RUN_INSIDE_H
 
-#include "data/row_sets.h"
 #include "run/box.h"
 #include "run/executor.h"
+#include "run/step_sizes.h"
 #include "run/tape.h"
 
 typedef struct lt_item_run { /* what an item needs beside the schedule's own */
@@ -44,8 +44,7 @@ struct lt_executor {
   int32_t started[LT_LANES];                 /* of a transfer lane's; those after next are under way */
   lt_flight flight[LT_LANES][LT_COMM_DEPTH]; /* of a transfer lane's item i: [i % LT_COMM_DEPTH] */
   lt_group *group;                           /* by the schedule's groups, and lane */
-  lt_row_sets **rows;                        /* by the graph's exchanges, as the next */
-  int32_t *member;                           /* this rank's index among those that rows go round */
+  lt_step_sizes sizes;
   int32_t depth;                             /* index of the control that says how far hops start ahead, LT_NONE */
   double waits_since;                        /* the compute lane; 0: it does not */
   double all_ready[LT_LANES]; /* of the transfers of a lane that have ended: when all had been started by all members */

@@ -245,6 +245,7 @@ lt_attention_rows lt_attention_rows_of(const lt_call *c, int at) {
 double lt_attention_pairs(const lt_call *c) {
   const lt_operand *q = &c->in[LT_ATTENTION_Q], *k = &c->in[LT_ATTENTION_K];
   double heads = (double)(q->dim[1] / lt_attr_int(c->node, LT_ATTENTION_HEAD_DIM));
+  if (c->pairs) return heads * *c->pairs;
   /* Packed sequences do not see each other: a query reaches back at most the longest of them. */
   int64_t reach = c->graph->longest > 0 && c->graph->longest < k->dim[0] ? c->graph->longest : k->dim[0];
   double keys = (double)reach / 2, window = (double)lt_attr_int(c->node, LT_ATTENTION_WINDOW);

@@ -73,7 +73,7 @@ lt_dim lt_attention_blocks(lt_graph *g, const lt_dim *rows, int64_t block);
 lt_attention_labels lt_attention_row_labels(const lt_dim *q_rows, const lt_dim *k_rows, lt_axis axis, lt_exchange x);
 lt_attention_labels lt_attention_label(const lt_graph *g, const lt_node *n, int at, lt_axis axis, lt_rule *r);
 
-/* The kernels' rows; pairs of a query and a key head that a call scores, half of all of them. */
+/* The kernels' rows; pairs of a query and a key head that a call scores: half of all of them, unless they are known. */
 lt_attention_rows lt_attention_rows_of(const lt_call *c, int at);
 double lt_attention_pairs(const lt_call *c);
 

@@ -1,0 +1,212 @@
+/* test_simulate.c: a step that is played moves the bytes of the step that is run, exchange by exchange and to the byte; its
+** seconds are the schedule's where nothing is exchanged, and fall and rise with documents, links and the lead of hops. */
+#include "check.h"
+
+#include "compile/net.h"
+#include "graph/ops/attention_rows.h"
+#include "run/session_inside.h"
+#include "run/simulate.h"
+
+enum { TOKENS = 160, WIDTH = 16, VOCAB = 11, STEPS = 3 };
+
+typedef struct model {
+  lt_exchange exchange;
+  int64_t window[2]; /* of its two layers */
+} model;
+
+static lt_value layer(lt_graph *g, const model *m, int at, lt_value x, lt_value position, lt_value document) {
+  static const char *const name[] = {"q", "k", "v"};
+  static const int64_t width[] = {WIDTH, WIDTH / 2, WIDTH / 2}; /* two query heads read one kv head */
+  char full[32], scope[32];
+  lt_value in[7];
+  snprintf(scope, sizeof scope, "layer %d/attention", at);
+  lt_graph_set_scope(g, scope);
+  for (int i = 0; i < 3; i++) {
+    snprintf(full, sizeof full, "%s.%d", name[i], at);
+    lt_dim dim[] = {lt_dim_static(g, width[i], i ? 4 : 8), lt_dim_static(g, WIDTH, 1)};
+    const int32_t s = lt_graph_state(g, full, g->real, 2, dim, LT_ROLE_PARAM);
+    if (s == LT_NONE) return LT_NONE;
+    g->state.at[s].init = LT_INIT_NORMAL;
+    g->state.at[s].a = 0.3;
+    g->state.at[s].trainable = true;
+    g->state.at[s].tp_dim = LT_NONE;
+    in[i] = net_linear(g, x, lt_graph_read(g, s));
+  }
+  for (int i = 0; i < 4; i++) in[3 + i] = i % 2 ? document : position;
+  lt_attr *a = lt_attr_defaults(g, &lt_op_attention);
+  lt_attr_set_number(&lt_op_attention, a, "head_dim", 4);
+  lt_attr_set_number(&lt_op_attention, a, "window", (double)m->window[at]);
+  lt_attr_set_text(g, &lt_op_attention, a, "exchange", lt_exchange_name(m->exchange));
+  return lt_emit_2(g, &lt_op_add, x, lt_emit(g, &lt_op_attention, 7, in, a), NULL);
+}
+
+static lt_status build(void *context, lt_graph *g, lt_error *e) {
+  lt_value token = net_feed(g, "token", "i32", 0), position = net_feed(g, "position", "i32", 0);
+  lt_value document = net_feed(g, "document", "i32", 0);
+  lt_value x = lt_emit_2(g, &lt_op_embedding, token, net_param(g, "table", VOCAB, WIDTH, LT_NONE), NULL);
+  for (int i = 0; i < 2; i++) x = layer(g, context, i, x, position, document);
+  lt_graph_set_scope(g, "loss");
+  g->loss = lt_emit_1(g, &lt_op_sum, lt_emit_1(g, &lt_op_square, x, NULL), lt_attr_defaults(g, &lt_op_sum));
+  net_output(g, g->loss, "loss");
+  net_adamw(g);
+  if (g->failed && e) *e = g->error;
+  return g->failed ? LT_RECIPE : LT_OK;
+}
+
+typedef struct world {
+  model model;
+  int32_t dp, sp, inner, units;
+  lt_partition partition;
+  lt_machine machine;
+  int32_t max_depth;
+} world;
+
+static lt_program *compile(const world *w, lt_deal_policy *policy) {
+  lt_plan_options o = net_options(w->dp, 1, 1, w->units, TOKENS);
+  lt_error e = {0};
+  lt_program *p = NULL;
+  *policy = (lt_deal_policy){.kind = w->partition};
+  o.mesh.sp = w->sp;
+  o.mesh.inner = w->inner;
+  o.world = w->dp * w->sp;
+  o.units = w->units;
+  o.max_depth = w->max_depth;
+  o.machine = w->machine;
+  o.data = (lt_data_bounds){.tokens = TOKENS, .sequences = 4, .length = 64, .block = 4, .partition = policy};
+  if (!CHECK_INT(lt_compile(LT_F64, build, (void *)&w->model, &o, -1, &p, &e), LT_OK)) {
+    fprintf(stderr, "%s\n", e.what);
+    exit(1);
+  }
+  return p;
+}
+
+/* Four sequences; documents of `most` tokens at most, 0: each sequence is one. */
+static lt_step_table *table_of(int step, int64_t most) {
+  static const int64_t length[STEPS][4] = {{64, 32, 40, 24}, {7, 1, 33, 64}, {3, 0, 0, 2}};
+  lt_step_table *t = NULL;
+  if (!CHECK_INT(lt_step_table_create(TOKENS, 4, &t, NULL), LT_OK)) exit(1);
+  t->sequences = 4;
+  for (int s = 0, i = 0; s < 4; s++) {
+    for (int64_t k = 0, left = 0; k < length[step][s]; k++, i++, left--) {
+      const bool begins = left == 0;
+      if (begins) left = most ? 1 + (i * 7 + step) % most : length[step][s];
+      t->document[i] = i ? t->document[i - 1] + begins : 0;
+      t->position[i] = begins ? 0 : t->position[i - 1] + 1;
+      t->token[i] = (int32_t)(i * i % VOCAB);
+      t->label[i] = -1;
+    }
+    t->tokens = t->start[s + 1] = i;
+  }
+  CHECK_INT(lt_step_table_finish(t, NULL), LT_OK);
+  return t;
+}
+
+/* Every rank's bytes as they are sent, and every layer's; → bytes of the exchanges. */
+static double check_bytes(const world *w) {
+  lt_deal_policy policy;
+  lt_session *s = NULL;
+  lt_simulation *played = NULL;
+  lt_error e = {0};
+  double all = 0;
+  if (!CHECK_INT(lt_session_create(compile(w, &policy), 1, lt_device_cpu(), &s, &e), LT_OK)) exit(1);
+  const lt_program *p = lt_session_program(s);
+  if (!CHECK_INT(lt_simulation_create(p, &played, &e), LT_OK)) exit(1);
+  lt_layers run, play;
+  CHECK_INT(lt_layers_create(p->graph, &run, &e), LT_OK);
+  CHECK_INT(lt_layers_create(p->graph, &play, &e), LT_OK);
+  for (int step = 0; step < STEPS; step++) {
+    lt_step_table *t = table_of(step, step == 1 ? 0 : 13), outline = *t;
+    outline.position = NULL;
+    if (!CHECK_INT(lt_session_step(s, t, &e), LT_OK)) fprintf(stderr, "%s: %s\n", e.key, e.what);
+    CHECK_INT(lt_simulation_step(played, &outline, &e), LT_OK);
+    for (int32_t r = 0; r < p->plan.mesh.world; r++) {
+      const lt_played *x = &lt_simulation_ranks(played)[r];
+      int64_t sent, received;
+      lt_executor_traffic(lt_session_executor(s, r), &sent, &received);
+      CHECK(x->sent == (double)sent && x->received == (double)received);
+      CHECK(x->seconds > 0 && x->computed > 0 && x->computed + x->waited <= x->seconds * 1.0000001);
+      lt_layers_clear(&run);
+      lt_layers_clear(&play);
+      lt_layers_measure(&run, lt_session_executor(s, r), run.at);
+      lt_simulation_layers(played, &play, r, play.at);
+      for (int32_t i = 0; i < run.n; i++) {
+        CHECK(run.at[i].sent == play.at[i].sent && run.at[i].received == play.at[i].received);
+        all += play.at[i].sent;
+      }
+    }
+    lt_step_table_free(t);
+  }
+  lt_layers_free(&run);
+  lt_layers_free(&play);
+  lt_simulation_free(played);
+  lt_session_free(s);
+  return all;
+}
+
+static void test_bytes(void) {
+  int worlds = 0;
+  for (int x = 0; x < LT_EXCHANGES; x++)
+    for (int k = LT_PARTITION_CONTIGUOUS; k <= LT_PARTITION_BALANCED; k++) {
+      world w = {.model = {(lt_exchange)x, {0, 5}},
+                 .dp = 1 + k % 2,
+                 .sp = 4,
+                 .inner = 2,
+                 .units = 1 + x % 2,
+                 .partition = (lt_partition)k};
+      const double some = check_bytes(&w);
+      w.model.window[0] = 3;
+      const double less = check_bytes(&w);
+      CHECK(some > 0 && (lt_exchange_hops((lt_exchange)x, LT_SP_O) ? less < some : less == some));
+      worlds++;
+    }
+  CHECK(worlds == 24);
+}
+
+/* Seconds of a step played, of documents of `most` tokens. */
+static double seconds(const world *w, int64_t most, lt_played *first) {
+  lt_deal_policy policy;
+  lt_program *p = compile(w, &policy);
+  lt_simulation *s = NULL;
+  lt_step_table *t = table_of(0, most);
+  lt_error e = {0};
+  if (!CHECK_INT(lt_simulation_create(p, &s, &e), LT_OK)) exit(1);
+  CHECK_INT(lt_simulation_step(s, t, &e), LT_OK);
+  const double x = lt_simulation_seconds(s);
+  CHECK_INT(lt_simulation_step(s, t, &e), LT_OK); /* again: it remembers nothing */
+  CHECK(x == lt_simulation_seconds(s));
+  if (first) *first = lt_simulation_ranks(s)[0];
+  if (w->sp * w->dp == 1) CHECK(x < lt_schedule_seconds(p->schedule[0]));
+  lt_simulation_free(s);
+  lt_step_table_free(t);
+  lt_program_free(p);
+  return x;
+}
+
+static void test_seconds(void) {
+  const lt_machine fast = {.flops = 1e6, .bytes = 1e12, .link = 1e12, .start = 1e-9, .between = 1e12, .narrow = 1e6};
+  lt_machine slow = fast;
+  slow.link = 1e5;
+  world w = {.model = {LT_EXCHANGE_DIRECT, {0, 0}}, .dp = 1, .sp = 1, .units = 1, .machine = fast};
+  lt_played x, y;
+  const double alone = seconds(&w, 0, &x), cut = seconds(&w, 4, &y);
+  CHECK(x.waited == 0 && x.sent == 0 && x.seconds == x.computed);
+  CHECK(cut < 0.9 * alone); /* attention costs what is seen */
+  /* Over four ranks of one machine, with all transfers for nothing, work is shared. */
+  w.sp = 4;
+  w.partition = LT_PARTITION_BALANCED;
+  const double shared = seconds(&w, 0, &x);
+  CHECK(shared < 0.35 * alone && shared > 0.25 * alone);
+  CHECK(x.waited < 0.15 * x.seconds); /* 40 blocks are not alike */
+  /* A slow link is waited for, a wider lead hides none of it where nothing is computed meanwhile. */
+  w.machine = slow;
+  const double waiting = seconds(&w, 0, &y);
+  CHECK(y.waited > x.waited && y.computed == x.computed && waiting > 1.5 * shared);
+  w.model.window[0] = w.model.window[1] = 2;
+  CHECK(seconds(&w, 0, NULL) < waiting);
+}
+
+int main(void) {
+  test_bytes();
+  test_seconds();
+  return check_done();
+}
