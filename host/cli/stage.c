@@ -1,7 +1,8 @@
 /* stage.c: --stage and --check: compile the recipe and show what became of it; nothing is trained or written.
-** Neither looks at the data or needs the ranks it plans for: any world fits on a laptop. */
+** Neither needs the ranks it plans for: any world fits on a laptop. --check looks at the documents, if they are there. */
 #include "cli/cli.h"
 #include "cli/stage_json.h"
+#include "embed/forecast.h"
 #include "embed/plan.h"
 #include "run/layers.h"
 #include "script/policy.h"
@@ -47,45 +48,58 @@ static void print_coords(const lt_mesh *m, int32_t rank, lt_text *out) {
   if (!out->n) lt_text_add(out, "alone");
 }
 
-/* What a rank holds, sends and takes; at the largest step. */
-static void print_rank(const lt_program *p, int32_t r) {
+/* What a rank holds, and what it sends and takes in a step. */
+static void print_rank(const lt_program *p, const lt_forecast *f, int32_t r) {
   const lt_schedule *s = p->schedule[r];
+  const lt_played *x = &f->rank[r];
   char memory[24], out[24], in[24];
-  int64_t sent, received;
   lt_text at = {0};
   print_coords(&p->plan.mesh, r, &at);
-  lt_schedule_traffic(s, &sent, &received);
-  printf("rank %-6d %s: memory %s (%lld B), %.3g s a step, sends %s (%lld B), receives %s (%lld B), %lld kernels and "
+  printf("rank %-6d %s: memory %s (%lld B), %.3g s a step, sends %s (%.0f B), receives %s (%.0f B), %lld kernels and "
          "transfers\n",
          (int)r, at.s ? at.s : "", lt_text_size(memory, sizeof memory, (double)s->arena_bytes),
-         (long long)s->arena_bytes, lt_schedule_seconds(s), lt_text_size(out, sizeof out, (double)sent),
-         (long long)sent, lt_text_size(in, sizeof in, (double)received), (long long)received, (long long)s->item.n);
+         (long long)s->arena_bytes, x->seconds, lt_text_size(out, sizeof out, x->sent), x->sent,
+         lt_text_size(in, sizeof in, x->received), x->received, (long long)s->item.n);
   lt_text_free(&at);
 }
 
-/* What the exchanges of the layers move at most; of the rank that sends most there. */
-static lt_status print_layers(const lt_program *p, lt_error *e) {
+/* What the exchanges of the layers move in a step, and what they may; of the rank that does most of it. */
+static lt_status print_layers(const lt_program *p, const lt_forecast *f, lt_error *e) {
+  const lt_layer_comm *x = f->exchanges.at;
+  char sent[24], received[24], bound[24];
   lt_layers all;
-  char sent[24], received[24];
   lt_status st = lt_layers_create(p->graph, &all, e);
-  lt_layer_comm *most = st ? NULL : calloc((size_t)all.n + 1, sizeof *most);
+  double *most = st ? NULL : calloc((size_t)all.n + 1, sizeof *most);
   if (!st && !most) st = lt_fail_memory(e, (size_t)all.n * sizeof *most, "what layers exchange");
   for (int32_t r = 0; !st && r < p->plan.mesh.world; r++) {
     lt_layers_clear(&all);
     lt_layers_predict(&all, p->schedule[r], all.at);
-    for (int32_t i = 0; i < all.n; i++)
-      if (r == 0 || all.at[i].sent > most[i].sent) most[i] = all.at[i];
+    for (int32_t i = 0; i < all.n; i++) most[i] = all.at[i].sent > most[i] ? all.at[i].sent : most[i];
   }
-  if (!st && all.n) printf("exchange    %-24s %-18s %14s %14s, a rank, at most\n", "", "", "sends", "receives");
+  if (!st && all.n) printf("exchange    %-24s %-18s %14s %14s %14s, a rank\n", "", "", "sends", "receives", "at most");
   for (int32_t i = 0; !st && i < all.n; i++)
-    printf("  %-34s %-18s %14s %14s\n", most[i].layer[0] ? most[i].layer : "(outside of layers)", most[i].exchange,
-           lt_text_size(sent, sizeof sent, most[i].sent), lt_text_size(received, sizeof received, most[i].received));
+    printf("  %-34s %-18s %14s %14s %14s\n", x[i].layer[0] ? x[i].layer : "(outside of layers)", x[i].exchange,
+           lt_text_size(sent, sizeof sent, x[i].sent), lt_text_size(received, sizeof received, x[i].received),
+           lt_text_size(bound, sizeof bound, most[i]));
   free(most);
   lt_layers_free(&all);
   return st;
 }
 
-static lt_status print_plan(const lt_program *p, lt_error *e) {
+/* What the figures below are of. */
+static void print_forecast(const lt_program *p, const lt_forecast *f) {
+  const long long first = (long long)f->first, last = first + f->steps - 1;
+  printf("predicted   %.3g s a step, ", f->seconds);
+  if (!f->text)
+    printf("if every sequence is one document\n");
+  else if (first == last)
+    printf("by the documents of step %lld; planned by one document a sequence: %.3g s\n", first, p->plan.seconds);
+  else
+    printf("by the documents of steps %lld to %lld; planned by one document a sequence: %.3g s\n", first, last,
+           p->plan.seconds);
+}
+
+static lt_status print_plan(const lt_program *p, const lt_forecast *f, lt_error *e) {
   printf("step        %lld tokens in at most %lld sequences of at most %lld; %d micro-batch%s\n",
          (long long)p->plan.data.tokens, (long long)p->plan.data.sequences, (long long)p->plan.data.length,
          (int)p->plan.units, p->plan.units == 1 ? "" : "es");
@@ -93,12 +107,12 @@ static lt_status print_plan(const lt_program *p, lt_error *e) {
   lt_checkpoint_print(p, &keeps);
   printf("kept        %s\n", keeps.s ? keeps.s : "");
   lt_text_free(&keeps);
-  printf("predicted   %.3g s a step\n", p->plan.seconds);
-  for (int32_t r = 0; r < p->plan.mesh.world; r++) print_rank(p, r);
-  return print_layers(p, e);
+  print_forecast(p, f);
+  for (int32_t r = 0; r < p->plan.mesh.world; r++) print_rank(p, f, r);
+  return print_layers(p, f, e);
 }
 
-static lt_status print_programs(const lt_programs *all, lt_error *e) {
+static lt_status print_programs(const lt_recipe_settings *s, const lt_corpus *c, const lt_programs *all, lt_error *e) {
   lt_status st = LT_OK;
   const lt_program *first = lt_programs_at(all, 0);
   lt_text mesh = {0};
@@ -106,18 +120,23 @@ static lt_status print_programs(const lt_programs *all, lt_error *e) {
   printf("parameters  %lld\n", (long long)lt_graph_parameters(first->graph));
   printf("mesh        %s\n", mesh.s ? mesh.s : "");
   for (int64_t i = 0; st == LT_OK && i < lt_programs_count(all); i++) {
+    const lt_program *p = lt_programs_at(all, i);
+    lt_forecast f;
     if (i) printf("\n");
-    st = print_plan(lt_programs_at(all, i), e);
+    st = lt_forecast_make(s, c, p, &f, e);
+    if (st == LT_OK) st = print_plan(p, &f, e);
+    lt_forecast_free(&f);
   }
   lt_text_free(&mesh);
   return st;
 }
 
-static void print_text(const lt_recipe_settings *s) {
+static void print_text(const lt_recipe_settings *s, const lt_corpus *c, const lt_error *none) {
   char memory[24];
   int64_t bytes = lt_recipe_data_bytes(s);
   printf("text        %d steps read ahead; %s (%lld B)\n", (int)s->look_ahead,
          lt_text_size(memory, sizeof memory, (double)bytes), (long long)bytes);
+  if (!c) printf("            not looked at: %s: %s%s%s\n", none->key, none->what, none->got[0] ? ": " : "", none->got);
 }
 
 /* What an evaluation needs beside the step's own memory, while it runs. */
@@ -134,6 +153,8 @@ lt_status cli_check(cli_options *o, lt_error *e) {
   lt_recipe *r = NULL;
   lt_programs *all = NULL;
   lt_program *eval = NULL;
+  lt_corpus *c = NULL;
+  lt_error none = {0}; /* a plan needs no text: it says what is missing */
   lt_text settings = {0}, memory = {0};
   lt_status st = cli_read_recipe(o, &r, e);
   if (st == LT_OK) st = lt_recipe_banner(r, true, &settings, e);
@@ -145,17 +166,19 @@ lt_status cli_check(cli_options *o, lt_error *e) {
   if (st == LT_OK && evaluates) st = lt_recipe_evaluation(&plan, all, &eval, e);
   if (st == LT_OK) st = lt_recipe_check_pure(r, e);
   if (st == LT_OK) st = lt_recipe_memory(s, all, eval, &memory, e);
+  if (st == LT_OK && lt_recipe_corpus(r, &c, &none) != LT_OK) c = NULL;
   if (st == LT_OK) {
     printf("settings\n");
     put(&settings);
     printf("\n");
-    st = print_programs(all, e);
-    print_text(s);
+    st = print_programs(s, c, all, e);
+    print_text(s, c, &none);
     if (eval) print_evaluation(eval);
     put(&memory);
   }
   lt_text_free(&settings);
   lt_text_free(&memory);
+  lt_corpus_close(c);
   lt_program_free(eval);
   lt_programs_free(all);
   lt_recipe_free(r);

@@ -28,8 +28,12 @@ describe("the layers of a run", function()
     assert.equal(0, status, said)
     local head, first, second = said:match "\n(exchange[^\n]*)\n  ([^\n]*)\n  ([^\n]*)\n"
     assert.is_truthy(head and head:find "sends" and head:find "at most", said)
-    assert.is_truthy(first:find "^layer 0/attention +direct +[%d.]+ KiB +[%d.]+ KiB$", said)
-    assert.is_truthy(second:find "^layer 1/attention +ring +[%d.]+ KiB +[%d.]+ KiB$", said)
+    local line = "^layer %d/attention +%s +[%%d.]+ %%a+ +[%%d.]+ %%a+ +[%%d.]+ KiB$"
+    assert.is_truthy(first:find(line:format(0, "direct")), said)
+    assert.is_truthy(second:find(line:format(1, "ring")), said)
+    local predicted = 0 -- of both ranks, in the mean of the steps
+    assert.is_truthy(said:find("by the documents of steps 0 to 2;", 1, true), said)
+    for bytes in said:gmatch "\nrank [^\n]- sends [^\n]-%((%d+) B%), receives" do predicted = predicted + bytes end
 
     status, said = command.run(folder, file .. " --ranks 2 --run " .. folder .. "/two")
     assert.equal(0, status, said)
@@ -48,10 +52,26 @@ describe("the layers of a run", function()
       assert.is_true(layers[1].sent <= 3 * 2 * 7 * 16 * 4) -- the window's border
       sum = sum + layers[2].sent
       assert.is_true(layers[1].sent + layers[2].sent < records[step].comm.sent)
+      predicted = predicted - records[step].comm.sent / 3
     end
+    assert.is_true(math.abs(predicted) <= 1, said) -- to the byte: each rank's figure is rounded
     assert.is_true(sum > 0)
     assert.is_truthy(said:find "\nexchanged, a step, by all ranks", said)
     assert.is_truthy(said:find "\n  layer 1/attention +ring +[%d.]+ %a+ +[%d.e-]+ s +0 B", said)
+  end)
+
+  it("send what a border sees where a window is, whatever the sequence", function()
+    local kv, row = 2 * 16, 4 -- features of keys and values, bytes of one
+    for _, length in ipairs { 64, 256 } do
+      local _, said = command.run(folder, "--check --ranks 2 " .. file .. " --set data.train=nowhere/*.txt"
+        .. " --set train.tokens=" .. length .. " --set data.length=" .. length)
+      assert.is_truthy(said:find("if every sequence is one document", 1, true), said)
+      assert.is_truthy(said:find("not looked at: data.train[1]: ", 1, true), said)
+      local window, all = said:match "layer 0/attention +direct +([%d.]+ %a+) .-layer 1/attention +ring +([%d.]+ %a+) "
+      -- Rank 0 holds the first half: keys and values of 7 rows there, and again for the backward pass.
+      assert.equal(2 * 7 * kv * row, 1024 * tonumber(window:match "^([%d.]+) KiB$"))
+      assert.equal(2 * length / 2 * kv * row, 1024 * tonumber(all:match "^([%d.]+) KiB$"))
+    end
   end)
 
   it("are not there on one rank", function()

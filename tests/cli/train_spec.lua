@@ -227,7 +227,7 @@ return {
     end)
   end)
 
-  it("reads no data to check a recipe", function()
+  it("needs no data to check a recipe", function()
     local status, said = run(file .. " --check --ranks 3 --set data.train=nowhere/*.txt")
     assert.equal(0, status, said)
     assert.matches("parameters  %d+", said)
