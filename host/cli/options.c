@@ -3,6 +3,8 @@
 ** -e CODE belongs to the script. An option that means nothing with the command at hand is refused, not ignored. */
 #include "cli/cli.h"
 
+#include "compile/compile.h"
+
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -324,6 +326,24 @@ static void swap_words(cli_options *o) {
   o->other = w;
 }
 
+static lt_status check_stage(const char *name, lt_error *e) {
+  const char *const *names = lt_stage_names();
+  lt_text all = {0};
+  for (int i = 0; names[i]; i++) {
+    if (strcmp(names[i], name) == 0) {
+      lt_text_free(&all);
+      return LT_OK;
+    }
+    lt_text_add(&all, "%s%s", i ? ", " : "", names[i]);
+  }
+  lt_fail(e, LT_USAGE, "there is no stage %s", name);
+  lt_error_expected(e, "%s", all.s ? all.s : "");
+  lt_text_free(&all);
+  const char *near = lt_script_nearest(name, names);
+  if (near) lt_error_hint(e, "did you mean %s?", near);
+  return LT_USAGE;
+}
+
 /* What was said must mean something with the command: nothing is silently ignored. */
 static lt_status settle(reader *r) {
   cli_options *o = r->o;
@@ -346,6 +366,7 @@ static lt_status settle(reader *r) {
     lt_error_hint(e, "arguments of a recipe are name=value");
     return LT_USAGE;
   }
+  if (o->stage && check_stage(o->stage, e) != LT_OK) return LT_USAGE;
   if (o->n_list > 1 && o->command != CLI_VERIFY)
     return lt_fail(e, LT_USAGE, "several numbers of ranks are for --verify-layout");
   if (o->command == CLI_VERIFY && !o->n_list)

@@ -69,23 +69,44 @@ lt_status lt_recipe_memory(const lt_recipe_settings *s, const lt_programs *train
 
 #define COLUMNS 100
 
+/* A word behind those that are there, in a new line where it is too long for this one. */
+static void add_word(lt_text *out, size_t *line, const char *word) {
+  if (out->n - *line + strlen(word) + 2 > COLUMNS) {
+    lt_text_add(out, "\n       ");
+    *line = out->n - strlen("       ");
+  }
+  lt_text_add(out, " %s", word);
+}
+
+static int64_t arena_of(const use *u, int *last) {
+  int64_t bytes = 0;
+  *last = 0;
+  for (int k = 0; k < LT_MEMORY_KINDS; k++) {
+    bytes += u->bytes[k];
+    if (u->bytes[k]) *last = k;
+  }
+  return bytes;
+}
+
+/* The step's own figure is the one that the progress line and the metrics go on telling. */
 lt_status lt_recipe_memory_short(const lt_recipe_settings *s, const lt_programs *train, const lt_program *eval,
                                  lt_text *out, lt_error *e) {
   use u;
-  char size[24], word[64];
+  int last;
+  char size[24], word[96];
   lt_status st = find_use(s, train, eval, &u, e);
   if (st != LT_OK) return st;
   size_t line = out->n;
-  lt_text_add(out, "memory  %s:", lt_text_size(size, sizeof size, (double)u.total));
+  const int64_t arena = arena_of(&u, &last);
+  lt_text_add(out, "memory  %s a rank:", lt_text_size(size, sizeof size, (double)u.total));
+  snprintf(word, sizeof word, "step %s", lt_text_size(size, sizeof size, (double)arena));
+  add_word(out, &line, word);
   for (int k = 0, first = 1; k < KINDS; k++) {
     if (!u.bytes[k]) continue;
-    int n = snprintf(word, sizeof word, "%s %s", name_of(k), lt_text_size(size, sizeof size, (double)u.bytes[k]));
     if (!first) lt_text_add(out, ",");
-    if (out->n - line + (size_t)n + 2 > COLUMNS) {
-      lt_text_add(out, "\n       ");
-      line = out->n - strlen("       ");
-    }
-    lt_text_add(out, " %s", word);
+    snprintf(word, sizeof word, "%s%s %s%s", first ? "(" : "", name_of(k),
+             lt_text_size(size, sizeof size, (double)u.bytes[k]), k == last ? ")" : "");
+    add_word(out, &line, word);
     first = 0;
   }
   lt_text_add(out, "\n");

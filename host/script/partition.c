@@ -60,7 +60,7 @@ static lt_status deal(void *context, const lt_deal_sequence *s, int32_t *owner, 
   question q = {p, s, owner};
   lt_error own = {0};
   char what[64];
-  snprintf(what, sizeof what, "layout.partition for step %lld", (long long)s->step);
+  snprintf(what, sizeof what, "the partition of step %lld", (long long)s->step);
   lt_script_watch(p->script, what, LT_SECONDS_POLICY);
   const lt_status st = lt_lua_protect(p->script, ask, &q, &own);
   lt_script_unwatch(p->script);

@@ -58,7 +58,7 @@ static lt_status run(void *context, const lt_tree *stats, const lt_tree *state, 
   call c = {.of = p, .stats = stats, .state = state};
   lt_error own = {0};
   char what[160];
-  snprintf(what, sizeof what, "%s after step %.0f", p->name, step ? step->number : 0);
+  snprintf(what, sizeof what, "the policy, asked after step %.0f,", step ? step->number : 0);
   lt_script_watch(s, what, LT_SECONDS_POLICY);
   lt_status st = lt_lua_protect(s, ask, &c, &own);
   lt_script_unwatch(s);
@@ -186,7 +186,7 @@ const lt_policy *lt_recipe_policy_list(const lt_recipe_policies *p, int32_t *n) 
   return p->policy;
 }
 
-/* ---- Plan policies ---- */
+/* ---- Plan functions ---- */
 
 typedef struct choose_call {
   const lt_recipe_facts *facts;
@@ -217,7 +217,7 @@ lt_status lt_recipe_choose(lt_recipe *r, const lt_recipe_facts *facts, int64_t *
                            lt_error *e) {
   choose_call c = {facts, -1, -1};
   lt_script *s = lt_recipe_script(r);
-  lt_script_watch(s, "a plan policy", LT_SECONDS_POLICY);
+  lt_script_watch(s, "a plan function", LT_SECONDS_POLICY);
   lt_status st = lt_lua_protect(s, choose, &c, e);
   lt_script_unwatch(s);
   *micro_batch = c.micro_batch;

@@ -10,6 +10,10 @@
 
 #define ROUNDS 64 /* made-up steps */
 
+static const char in_state[] =
+    "what is remembered between calls must be its state: the second value it gets and returns";
+static const char nowhere[] = "nothing may be remembered between calls";
+
 /* ---- Policies ---- */
 
 static bool put(lt_tree *t, const char *name, double x) { return lt_tree_set(t, name, lt_tree_number(x)); }
@@ -31,12 +35,12 @@ static lt_tree *made_up(const lt_steering *s, lt_policy_kind kind, int i) {
   return NULL;
 }
 
-static lt_status fail_impure(const char *name, const char *where, const char *question, lt_error *e) {
+static lt_status fail_impure(const char *name, const char *where, const char *question, const char *hint, lt_error *e) {
   lt_fail(e, LT_RECIPE, "gives two answers to one question: %s", question);
   lt_error_key(e, "%s", name);
   if (where[0]) lt_error_where(e, "%s", where);
   lt_error_expected(e, "answers that follow from the arguments alone");
-  lt_error_hint(e, "what is remembered between calls must be its state: the second value it gets and returns");
+  lt_error_hint(e, "%s", hint);
   return LT_RECIPE;
 }
 
@@ -68,7 +72,8 @@ static lt_status check_policies(lt_recipe *r, lt_error *e) {
     st = tell(control, n_control, &p[i], first, e);
     if (st == LT_OK) st = tell(control, n_control, &p[i], second, e);
     for (int k = 0; k < ROUNDS && st == LT_OK; k++)
-      if (first[k] != second[k]) st = fail_impure(p[i].name, p[i].where, "a policy, told the same steps twice", e);
+      if (first[k] != second[k])
+        st = fail_impure(p[i].name, p[i].where, "a policy, told the same steps twice", in_state, e);
   }
   lt_recipe_policies_free(all);
   return st;
@@ -84,7 +89,7 @@ static lt_status check_lr(lt_recipe *r, lt_error *e) {
   for (int64_t i = ROUNDS - 1; i >= 0 && st == LT_OK; i--) {
     st = lt_recipe_lr(r, i * (steps / ROUNDS + 1), &x, e);
     if (st == LT_OK && x != first[i]) {
-      st = fail_impure("optim.lr", "", "the learning rate of a step, asked twice", e);
+      st = fail_impure("optim.lr", "", "the learning rate of a step, asked twice", nowhere, e);
       lt_recipe_place(r, e);
     }
   }
@@ -103,7 +108,8 @@ static lt_status check_plan(lt_recipe *r, lt_error *e) {
     for (int i = 0; i < 2 && told; i++) told = lt_recipe_choose(r, &facts, &batch[i], &layers[i], NULL) == LT_OK;
     if (!told || (batch[0] == batch[1] && layers[0] == layers[1])) continue;
     bool of_batch = batch[0] != batch[1];
-    st = fail_impure(of_batch ? "train.micro_batch" : "checkpoint.layers", "", "a plan policy, asked twice", e);
+    st = fail_impure(of_batch ? "train.micro_batch" : "checkpoint.layers", "", "a plan function, asked twice", nowhere,
+                     e);
     lt_recipe_place(r, e);
   }
   return st;
@@ -127,7 +133,7 @@ static lt_status check_partition(lt_recipe *r, lt_error *e) {
   for (int i = 0; i < 2; i++) /* one it refuses proves nothing: it is made up */
     if (lt_partition_deal(p, &s, owner[i], NULL) != LT_OK) return LT_OK;
   if (memcmp(owner[0], owner[1], sizeof owner[0]) == 0) return LT_OK;
-  lt_status st = fail_impure("layout.partition", "", "a partition, asked twice", e);
+  lt_status st = fail_impure("layout.partition", "", "a partition, asked twice", nowhere, e);
   lt_recipe_place(r, e);
   return st;
 }
@@ -167,7 +173,8 @@ static lt_status check_graph(lt_recipe *r, lt_error *e) {
     if (st == LT_OK) st = lt_recipe_graph(&build, g[i], e);
   }
   if (st == LT_OK && lt_graph_hash(g[0], NULL) != lt_graph_hash(g[1], NULL))
-    st = fail_impure("model", first_difference(g[0], g[1]), "what the model's functions build, built twice", e);
+    st =
+        fail_impure("model", first_difference(g[0], g[1]), "what the model's functions build, built twice", nowhere, e);
   for (int i = 0; i < 2; i++) lt_graph_free(g[i]);
   return st;
 }

@@ -103,7 +103,7 @@ lt_status lt_recipe_device(lt_recipe *r, const lt_device **out, lt_error *e);
 /* Where the key a later pass found fault with is written, if the error has no place yet. */
 void lt_recipe_place(lt_recipe *r, lt_error *e);
 
-typedef struct lt_recipe_facts { /* what a plan policy may know; all of a structure of the run */
+typedef struct lt_recipe_facts { /* what a plan function may know; all of a structure of the run */
   int64_t ranks, dp, sp, tp;
   int64_t tokens, length; /* of a step, of its longest sequence */
   int64_t sequences;      /* of a rank */

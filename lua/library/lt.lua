@@ -153,7 +153,7 @@ function lt.optim.adamw(fields) end
 ---@field dp? integer|"auto" Data: ranks that read different sequences. Default: what the others leave.
 ---@field sp? integer|"auto" Sequence: ranks that share each sequence. Default: 1.
 ---@field tp? integer|"auto" Tensor: ranks that share each weight. Default: 1.
----@field ep? integer Experts: folded over parts of dp and sp; it must divide dp × sp. Default: 1.
+---@field ep? integer Experts: ranks that hold different ones, over parts of dp and sp. Not there yet: 1. Default: 1.
 
 ---How fast ranks reach each other.
 ---@class lt.recipe.links

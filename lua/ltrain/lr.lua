@@ -3,6 +3,7 @@
 -- has (s + 1) / w of the peak, so that the first step already learns.
 local core = require "ltrain.core"
 local construct = require "ltrain.construct"
+local schema = require "ltrain.schema"
 
 local lr = {}
 
@@ -48,7 +49,7 @@ function lr.at(spec, step, steps)
     local x = spec(step)
     if type(x) ~= "number" or x ~= x or x < 0 or x == math.huge then
       core.fail { what = string.format("the learning rate of step %d is no rate", step), key = "optim.lr",
-        expected = "a number, not negative", got = tostring(x) }
+        expected = "a number, not negative", got = schema.show(x) }
     end
     return x
   end

@@ -39,13 +39,18 @@ local function set_below(self, key)
   return found and self.set[found]
 end
 
--- The nearest written key at or above `key`: its path, "--set …" or a line.
+-- The key at or above `key` that a table has: its path and value.
+local function first_in(t, key)
+  while not t[key] and key ~= "" do key = above(key) end
+  return key, t[key]
+end
+
+-- The nearest written key at or above `key`: its path, "--set …" or a line; what --set wrote is all there is below it.
 local function nearest(self, key)
-  while true do
-    local at = self.set[key] or self.line[key] and self.path .. ":" .. self.line[key]
-    if at or key == "" then return key, at or self.path end
-    key = above(key)
-  end
+  local path, at = first_in(self.set, key)
+  if at then return path, at end
+  path, at = first_in(self.line, key)
+  return path, at and self.path .. ":" .. at or self.path
 end
 
 -- Fill fault.where; where it is the line of another key, the hint says which.

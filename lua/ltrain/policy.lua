@@ -111,14 +111,14 @@ function policy.collect(settings)
   return list
 end
 
--- ---- Plan policies: functions in the place of a number that the plan needs ----
+-- ---- Plan functions: those in the place of a number that the plan needs ----
 
 -- choose(fn, key, facts, least, most) → an integer; nil where no function stands.
 function policy.choose(fn, key, facts, least, most)
   if type(fn) ~= "function" then return nil end
   local x = fn(facts)
   if type(x) ~= "number" or x % 1 ~= 0 or x < least or x > most then
-    core.fail { what = "a plan policy chooses an integer", key = key, where = core.defined(fn),
+    core.fail { what = "a plan function returns an integer", key = key, where = core.defined(fn),
       expected = least .. " to " .. most, got = schema.show(x) }
   end
   return x

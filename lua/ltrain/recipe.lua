@@ -102,8 +102,12 @@ local function finish_layout(value, _, fault)
     two = two or name == "two_level" or name == "two_level_ulysses"
     two = two or name == "auto" and (value.machine.nodes or value.machine.per_node)
   end
-  local pp = value.mesh.pp or 1
-  if pp ~= 1 then fault(".mesh.pp", "pipelines are not there yet", { expected = "1", got = tostring(pp) }) end
+  for _, x in ipairs { { "pp", "pipelines" }, { "ep", "experts" } } do
+    local ranks = value.mesh[x[1]] or 1
+    if ranks ~= 1 then
+      fault(".mesh." .. x[1], x[2] .. " are not there yet", { expected = "1", got = tostring(ranks) })
+    end
+  end
   value.inner = value.inner or two and "auto" or nil
   value.depth = value.depth or value.max_depth
   if value.depth > value.max_depth then
@@ -124,7 +128,7 @@ local layout = {
       axis("sp", "Sequence: ranks that share each sequence."),
       axis("tp", "Tensor: ranks that share each weight."),
       { "ep", type = "integer", min = 1, max = 2 ^ 20, unit = "ranks", computed = "1",
-        doc = "Experts: folded over parts of dp and sp; it must divide dp × sp." },
+        doc = "Experts: ranks that hold different ones, over parts of dp and sp. Not there yet: 1." },
     } },
   { "order", type = "list", of = { type = "string", choices = { "pp", "dp", "sp", "tp" } }, default = {},
     finish = finish_order,

@@ -108,7 +108,19 @@ describe("the command", function()
     assert.equal(0, status, said)
     assert.matches("^recipe  recipe%.lua\n  width= +24 +command line\n", said)
     assert.matches("\n  train%.steps +2 +%-%-set train%.steps=2\n  and %d+ defaults: %-%-check shows them\n", said)
-    assert.matches("shows them\nmemory  [%d%.]+ %a+: parameters [%d%.]+ %a+, .*evaluation [%d%.]+ %a+\nrun  ", said)
+    local all, step, parts, beside = said:match(
+      "shows them\nmemory  ([%d%.]+ %a+) a rank: step ([%d%.]+ %a+) (%b()),(.-)\nrun  ")
+    assert.matches("^%(parameters [%d%.]+ %a+, .*activations [%d%.]+ %a+%)$", parts)
+    assert.matches("^%s+data [%d%.]+ %a+,%s+evaluation [%d%.]+ %a+$", beside)
+    local function sum(text)
+      local n = 0
+      for size in text:gmatch "[%d%.]+ %a*B" do n = n + bytes(size) end
+      return n
+    end
+    assert.is_true(math.abs(sum(parts) / bytes(step) - 1) < 0.01)
+    assert.is_true(math.abs((bytes(step) + sum(beside)) / bytes(all) - 1) < 0.01)
+    assert.matches(", " .. step .. " a rank\n", said, 1, true) -- of the length
+    assert.matches("\nstep 1/%d+  loss .-  .- tokens/s  " .. step:gsub("%p", "%%%0") .. "  ", said) -- and of its steps
     assert.not_matches("save%.keep", said)
   end)
 end)

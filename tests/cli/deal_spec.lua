@@ -59,7 +59,7 @@ describe("A partition of one's own", function()
     local file, to = write(partition "while s.step == 6 do end")
     local status, said = command.run(folder, file .. " --ranks 2 --run " .. to)
     assert.equal(3, status, said)
-    assert.matches(file .. ":2: layout.partition: layout.partition for step 6 took more than 1 s", said, 1, true)
+    assert.matches(file .. ":2: layout.partition: the partition of step 6 took more than 1 s", said, 1, true)
     assert.equal(6, newest(to))
     assert.equal(6, #(command.metrics(to)))
     command.write(file, frame:format(partition "")) -- mended, it goes on as if nothing had been

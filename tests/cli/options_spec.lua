@@ -56,6 +56,8 @@ describe("ltrain-lua", function()
     it("options there are not", function()
       refuse("--chekc a.lua", "there is no option --chekc", "did you mean --check?")
       refuse("--runs=x a.lua", "there is no option --runs", "did you mean --run?")
+      refuse("--stage plaec a.lua", "there is no stage plaec\n  expected build, differentiate, place, exchange, "
+        .. "checkpoint, lower, order, memory, transfers, verify\n", "did you mean place?")
       refuse("--help chek", "there is no help on chek", "did you mean check?")
     end)
     it("options without their value, or with one too many", function()

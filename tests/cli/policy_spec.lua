@@ -153,7 +153,8 @@ end]]
 
   it("that is slow is ended by the watchdog", function()
     local begin = os.time()
-    stops(failing "while true do end", { "on_step after step 5 took more than 1 s", "FILE:2" })
+    stops(failing "while true do end",
+      { "FILE:2: on_step: the policy, asked after step 5, took more than 1 s of processor time and was ended" })
     assert.is_true(os.time() - begin < 15)
   end)
 
@@ -211,8 +212,7 @@ end]]
     file = write(before:gsub("depth = times.step.-controls.depth", '["lr.factor"] = 2'), "on_speed = on_speed,")
     status, said = run(file, "--run " .. to .. "bad")
     assert.equal(3, status, said)
-    assert.matches("'lr.factor' changes numbers: what sees times may set controls of the kind \"speed\" only", said,
-      1, true)
+    assert.matches("'lr.factor' changes numbers: what sees times may set controls of the kind \"speed\" only", said, 1, true)
   end)
 
   it("of the plan chooses micro-batches and recomputed layers", function()
@@ -230,21 +230,23 @@ end]]
     local file = write("", keys:format("8", "0"))
     local status, said = run(file, "--check --ranks 2")
     assert.equal(3, status, said)
-    assert.matches(file .. ":9: train.micro_batch: a plan policy chooses an integer\n  expected 1 to 2, got 0.25", said,
-      1, true)
+    assert.matches(file .. ":9: train.micro_batch: a plan function returns an integer\n  expected 1 to 2, got 0.25",
+      said, 1, true)
   end)
 
   it("is asked twice by --check", function()
-    local function refused(before, keys, where, key)
+    local function refused(before, keys, where, key, hint)
       local file = write(before, keys)
       local status, said = run(file, "--check")
       assert.equal(3, status, said)
       assert.matches(file .. ":" .. where .. ": " .. key .. ": gives two answers to one question", said, 1, true)
+      assert.matches("\n  hint: " .. (hint or "nothing may be remembered between calls") .. "\n$", said)
     end
+    local state = "what is remembered between calls must be its state: the second value it gets and returns"
     local counter = "local n = 0\nlocal function f(stats, state)\n  n = n + 1\n" ..
       "  return { ['lr.factor'] = 1 / n }, state\nend"
-    refused(counter, "on_step = f,", 2, "on_step")
-    refused(counter, "on_step = { lt.policy.plateau {}, f },", 2, "on_step[2]")
+    refused(counter, "on_step = f,", 2, "on_step", state)
+    refused(counter, "on_step = { lt.policy.plateau {}, f },", 2, "on_step[2]", state)
     refused("local n = 0\nlocal function lr() n = n + 1 return n / 100 end", "optim = lt.optim.adamw {\n lr = lr },",
       10, "optim.lr")
     refused([[local n = 0

@@ -1,4 +1,4 @@
--- mesh_experts.lua: experts that do not fit the mesh.
+-- mesh_experts.lua: experts are not there yet, and not ignored.
 -- arguments: --check --ranks 4
 local k = lt.arg("width", 32, "of the stream")
 return {
