@@ -1,5 +1,6 @@
 /* choose_exchange.c: "auto": the exchange with which an attention takes the least time, forward and backward, by the plan's
-** machine: its bytes over the slowest link they cross, behind the kernels where they hop, before them where they do not.
+** machine: its bytes over the slowest link they cross and what its messages cost to start, behind the kernels where they
+** hop, before them where they do not.
 ** Ties go to the earlier of: direct, ring, two_level, ulysses, all_gather, two_level_ulysses; the first three hold no more
 ** than a few shares of keys at once. Rows are counted as for one document a sequence, and a window as one border. */
 #include "compile/compile.h"
@@ -48,18 +49,26 @@ static double hop_bytes(const question *q) {
   return rows(q) * (2 * values(q, kv) + sums(q, kv));
 }
 
+/* Beside them every hop has kernels of its own, forward, backward and two that add what comes back; and six transfers. */
 static double hop_seconds(const question *q, lt_exchange x) {
   double bytes = hop_bytes(q), hops = ceil(rows(q) / q->share), apart = q->ranks - q->near;
-  double back = rows(q) * sums(q, 2 * q->kv_heads), time;
+  double back = rows(q) * sums(q, 2 * q->kv_heads), start = q->plan->machine.start, time;
   if (apart <= 0)
     time = seconds(q, bytes, 0);
   else if (x == LT_EXCHANGE_RING) /* one rank a machine hands on to the next; sums go straight home */
     time = seconds(q, bytes - back, 1) + seconds(q, back, less(hops, q->near));
   else if (x == LT_EXCHANGE_DIRECT)
     time = seconds(q, bytes, less(hops, q->near));
-  else /* each row crosses once for all ranks of an inner group */
-    time = seconds(q, bytes, 0) + seconds(q, bytes / q->inner, less(hops, q->near));
-  return more(compute(q), time) + 6 * hops * q->plan->machine.start;
+  else { /* each row crosses once for all ranks of an inner group, while others go round it */
+    double far = bytes * (q->ranks / q->inner - 1) / (q->ranks - 1);
+    time = more(seconds(q, bytes - far, 0), seconds(q, far, less(hops, q->near)));
+  }
+  return more(compute(q) + 4 * hops * start, time + 6 * hops * start);
+}
+
+/* Of collectives that send something to every other one of `ranks`. */
+static double starts(const question *q, double collectives, double ranks) {
+  return collectives * (ranks - 1) * q->plan->machine.start;
 }
 
 /* Of `ranks` ranks: queries and outputs travel by heads, keys too, or whole where there are too few heads. */
@@ -68,7 +77,7 @@ static double ulysses_seconds(const question *q, double ranks, double crossing) 
   bool part = q->kv_heads >= ranks;
   double there = moved * (2 * values(q, h) + sums(q, h) + values(q, h)); /* q, out; dq, dout */
   double keys = moved * (part ? 1 : ranks) * (values(q, kv) + sums(q, kv));
-  return seconds(q, there + keys, crossing);
+  return seconds(q, there + keys, crossing) + starts(q, 8, ranks);
 }
 
 static double time_of(const question *q, lt_exchange x) {
@@ -80,11 +89,13 @@ static double time_of(const question *q, lt_exchange x) {
     question outer = *q;
     outer.ranks /= q->inner; /* rings of what an inner group holds, for a part of the heads each */
     outer.near = more(floor(q->near / q->inner), 1);
-    outer.between /= less(q->near, q->inner); /* as many rings share a machine's link */
+    outer.between /= less(q->near, q->inner);               /* as many rings share a machine's link */
+    if (q->kv_heads < q->inner) outer.kv_heads *= q->inner; /* too few to be shared out: each ring moves all */
     return hop_seconds(&outer, LT_EXCHANGE_DIRECT) + ulysses_seconds(q, q->inner, q->near < q->inner ? q->near : 0);
   }
   case LT_EXCHANGE_ALL_GATHER:
-    return compute(q) + seconds(q, (q->ranks - 1) * q->share * (values(q, kv) + sums(q, kv)), crossing);
+    return compute(q) + seconds(q, (q->ranks - 1) * q->share * (values(q, kv) + sums(q, kv)), crossing) +
+           starts(q, 4, q->ranks);
   default: return hop_seconds(q, x);
   }
 }

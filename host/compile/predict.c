@@ -9,14 +9,14 @@ double lt_kernel_seconds(const lt_machine *k, bool narrow, double flops, double 
   return k->start + (compute > memory ? compute : memory);
 }
 
-/* A member exchanges as much with every other: with those of its machine by memory, with all others over the one link
-** that the ranks of a machine share. Both go on side by side. */
+/* A member exchanges as much with every other, in a message each: with those of its machine by memory, with all others over
+** the one link that the ranks of a machine share. Both go on side by side. */
 double lt_transfer_seconds(const lt_machine *k, const lt_mesh *m, const lt_group_plan *group, double bytes) {
   int32_t self = group->rank[group->self], near = 0;
   for (int32_t i = 0; i < group->n; i++) near += lt_mesh_node(m, group->rank[i]) == lt_mesh_node(m, self);
   double each = bytes / group->n, inside = each * (near - 1) / k->link;
   double between = each * (group->n - near) * lt_mesh_neighbours(m, self) / k->between;
-  return k->start + (inside > between ? inside : between);
+  return k->start * (group->n > 1 ? group->n - 1 : 1) + (inside > between ? inside : between);
 }
 
 double lt_hop_seconds(const lt_machine *k, const lt_mesh *m, int32_t from, int32_t to, double bytes) {

@@ -55,7 +55,8 @@ static lt_status build(void *context, lt_graph *g, lt_error *e) {
 
 typedef struct world {
   model model;
-  int32_t dp, sp, inner, units;
+  int32_t dp, sp, inner, nodes, units;
+  bool long_one; /* all tokens are one sequence */
   lt_partition partition;
   lt_machine machine;
   int32_t max_depth;
@@ -68,11 +69,14 @@ static lt_program *compile(const world *w, lt_deal_policy *policy) {
   *policy = (lt_deal_policy){.kind = w->partition};
   o.mesh.sp = w->sp;
   o.mesh.inner = w->inner;
+  o.mesh.nodes = w->nodes;
+  o.mesh.per_node = w->nodes ? w->sp / w->nodes : 0;
   o.world = w->dp * w->sp;
   o.units = w->units;
   o.max_depth = w->max_depth;
   o.machine = w->machine;
   o.data = (lt_data_bounds){.tokens = TOKENS, .sequences = 4, .length = 64, .block = 4, .partition = policy};
+  if (w->long_one) o.data.sequences = 1, o.data.length = TOKENS;
   if (!CHECK_INT(lt_compile(LT_F64, build, (void *)&w->model, &o, -1, &p, &e), LT_OK)) {
     fprintf(stderr, "%s\n", e.what);
     exit(1);
@@ -80,16 +84,17 @@ static lt_program *compile(const world *w, lt_deal_policy *policy) {
   return p;
 }
 
-/* Four sequences; documents of `most` tokens at most, 0: each sequence is one. */
+/* Four sequences; documents of `most` tokens at most, 0: each sequence is one; -1: all tokens are. */
 static lt_step_table *table_of(int step, int64_t most) {
-  static const int64_t length[STEPS][4] = {{64, 32, 40, 24}, {7, 1, 33, 64}, {3, 0, 0, 2}};
+  static const int64_t lengths[STEPS + 1][4] = {{64, 32, 40, 24}, {7, 1, 33, 64}, {3, 0, 0, 2}, {TOKENS, 0, 0, 0}};
+  const int64_t *length = lengths[most < 0 ? STEPS : step];
   lt_step_table *t = NULL;
   if (!CHECK_INT(lt_step_table_create(TOKENS, 4, &t, NULL), LT_OK)) exit(1);
-  t->sequences = 4;
+  t->sequences = most < 0 ? 1 : 4;
   for (int s = 0, i = 0; s < 4; s++) {
-    for (int64_t k = 0, left = 0; k < length[step][s]; k++, i++, left--) {
+    for (int64_t k = 0, left = 0; k < length[s]; k++, i++, left--) {
       const bool begins = left == 0;
-      if (begins) left = most ? 1 + (i * 7 + step) % most : length[step][s];
+      if (begins) left = most > 0 ? 1 + (i * 7 + step) % most : length[s];
       t->document[i] = i ? t->document[i - 1] + begins : 0;
       t->position[i] = begins ? 0 : t->position[i - 1] + 1;
       t->token[i] = (int32_t)(i * i % VOCAB);
@@ -205,7 +210,42 @@ static void test_seconds(void) {
   CHECK(seconds(&w, 0, NULL) < waiting);
 }
 
+/* "auto" takes what a step that is played finds fastest, or nearly: over eight ranks, two levels of four and two. */
+static lt_exchange check_choice(const lt_machine *m, int32_t nodes) {
+  world w = {.dp = 1, .sp = 8, .inner = 4, .nodes = nodes, .units = 1, .machine = *m, .long_one = true};
+  const lt_attention_facts facts = {.heads = 4, .kv_heads = 2, .head_dim = 4, .bytes = 8};
+  double took[LT_EXCHANGES], least = INFINITY;
+  lt_exchange choice = LT_EXCHANGE_DIRECT;
+  for (int x = 0; x < LT_EXCHANGES; x++) {
+    lt_deal_policy policy;
+    w.model.exchange = (lt_exchange)x;
+    w.partition = LT_PARTITION_BALANCED;
+    lt_program *p = compile(&w, &policy);
+    choice = (lt_exchange)lt_plan_exchange(&p->plan, &facts);
+    lt_program_free(p);
+    took[x] = seconds(&w, -1, NULL);
+    least = fmin(least, took[x]);
+  }
+  if (!CHECK(took[choice] <= 1.15 * least))
+    for (int x = 0; x < LT_EXCHANGES; x++)
+      fprintf(stderr, "  %s %s: %g s\n", x == (int)choice ? "->" : "  ", lt_exchange_name((lt_exchange)x), took[x]);
+  return choice;
+}
+
+static void test_choices(void) {
+  lt_machine m = {.flops = 1e9, .bytes = 1e12, .link = 1e9, .start = 1e-8, .between = 1e9, .narrow = 1e9};
+  CHECK_INT(check_choice(&m, 1), LT_EXCHANGE_DIRECT);
+  m.link = m.between = 1e6; /* bytes decide */
+  check_choice(&m, 1);
+  m.link = 1e9;
+  CHECK_INT(check_choice(&m, 2), LT_EXCHANGE_TWO_LEVEL);
+  m.between = 1e9;
+  m.start = 1e-3; /* messages do */
+  CHECK_INT(check_choice(&m, 1), LT_EXCHANGE_ALL_GATHER);
+}
+
 int main(void) {
+  test_choices();
   test_bytes();
   test_seconds();
   return check_done();
