@@ -1,5 +1,6 @@
 -- overlap_spec.lua: where the exchange pass puts transfers: hops ahead of the attention that waits for them, and behind
--- what comes back last the gradients that do not need it. `--stage exchange` is what is looked at.
+-- what comes back last the gradients that do not need it: `--stage exchange` is what is looked at. And how far ahead they are
+-- in runs, by the trace of a step.
 package.path = os.getenv "LT_TEST_DATA" .. "/cli/?.lua;" .. package.path
 local command = require "command"
 
@@ -58,5 +59,74 @@ return {
     local back, sum = last(list, "back 2"), last(list, "add_rows")
     assert.is_true(first(list, "matmul", back) < sum and first(list, "rope", back) < sum, table.concat(list, ", "))
     assert.is_true(first(list, "add_rows") < first(list, "rope", back)) -- what came back before does not wait
+  end)
+end)
+
+describe("lt.policy.hide", function()
+  local folder, file
+  setup(function()
+    folder, file = command.prepare [[
+return {
+  data = { train = "text/*.txt", length = 256 },
+  model = lt.nn.decoder { width = 16, layers = 1, heads = 2 },
+  layout = { mesh = { sp = 4 }, exchange = lt.arg("exchange", "direct"), partition = "striped", block = 8,
+    max_depth = 3, depth = 1 },
+  on_speed = lt.arg("hides", true) and lt.policy.hide { share = 0 } or nil, -- any wait is too much
+  optim = lt.optim.adamw { lr = 1e-3 },
+  train = { tokens = 256, steps = 5 },
+}]]
+  end)
+  teardown(function() command.remove(folder) end)
+
+  -- The depth of the step traced, and by how many hops the transfers of a rank were ahead of its attention, at most.
+  local function ahead(name, step)
+    local _, records = command.metrics(folder .. "/" .. name)
+    local depth, most = (records[step + 1].controls or {})["layout.depth"] or 1, 0
+    local trace = lt.json.decode(command.read(folder .. "/" .. name .. "/trace.json")).traceEvents
+    for rank = 0, 3 do
+      local hops, places = {}, {}
+      for _, event in ipairs(trace) do
+        local op = event.ph == "X" and event.pid == rank and event.name:match "^layer 0/attention ([%w_]+)$"
+        if op == "hop" and #hops < 6 then hops[#hops + 1] = event.ts end -- k and v of three; what follows is backward
+        if op == "attention_hop" or op == "attention_last" then places[#places + 1] = event.ts + event.dur end
+      end
+      assert.equal(6, #hops)
+      assert.equal(4, #places)
+      for p, ended in ipairs(places) do
+        local begun = 0
+        for _, began in ipairs(hops) do if began < ended then begun = begun + 1 end end
+        most = math.max(most, math.ceil(begun / 2) - (p - 1))
+      end
+    end
+    return depth, most
+  end
+
+  it("moves the depth of a run that waits, and its hops are further ahead", function()
+    for _, exchange in ipairs { "direct", "ring" } do
+      local arguments = "--ranks 4 exchange=" .. exchange
+      command.train(folder, exchange .. "1", arguments .. " hides=false --set train.trace=4")
+      command.train(folder, exchange .. "3", arguments .. " --set train.trace=4")
+      local depth, most = ahead(exchange .. "1", 4)
+      assert.same({ 1, 1 }, { depth, most })
+      depth, most = ahead(exchange .. "3", 4)
+      assert.equal(3, depth)
+      assert.is_true(most > 1 and most <= 3, most) -- who goes next is drawn, and round a ring one follows the other
+    end
+  end)
+  it("does so in a job", function()
+    if not command.has_mpi() then
+      pending "there is no MPI in this build"
+      return
+    end
+    local function job(name, more)
+      local status, said = command.job(folder, 4, string.format("%s --set train.trace=4 --run %s/%s %s", file, folder, name,
+        more))
+      assert.equal(0, status, said)
+      return ahead(name, 4)
+    end
+    assert.same({ 1, 1 }, { job("job1", "hides=false") })
+    local depth, most = job("job3", "")
+    assert.equal(3, depth)
+    assert.is_true(most > 1 and most <= 3, most)
   end)
 end)
