@@ -11,6 +11,12 @@
 #define LT_BUILD "unknown"
 #endif
 
+#ifdef __clang__
+#define COMPILER "" /* its version names it */
+#else
+#define COMPILER "gcc "
+#endif
+
 static const char usage[] = "usage: ltrain-lua [COMMAND] [options] RECIPE.lua [name=value ...]\n"
                             "       ltrain-lua --script FILE.lua [arguments ...]\n"
                             "\n"
@@ -224,7 +230,7 @@ lt_status cli_print_help(const cli_options *o, lt_error *e) {
 
 void cli_print_version(void) {
   printf("ltrain %s\n", lt_version());
-  printf("build     %s, " __VERSION__ "\n", LT_BUILD);
+  printf("build     %s, " COMPILER __VERSION__ "\n", LT_BUILD);
   printf("kernels   %s on this processor, %d threads\n", lt_device_cpu()->isa, lt_cpu_threads());
   printf("libraries %s, %s", lt_script_engine(), lt_cpu_library());
 #ifdef LT_HAVE_EDIT

@@ -108,6 +108,18 @@ static void add_word(lt_text *t, const char *word) {
   if (quoted) lt_text_add(t, "'");
 }
 
+void cli_recipe_words(const cli_options *o, lt_text *out) {
+  lt_text t = {0};
+  add_word(&t, o->recipe);
+  for (int i = 0; i < o->n_arg; i++) add_word(&t, o->arg[i]);
+  for (int i = 0; i < o->n_set; i++) {
+    add_word(&t, "--set");
+    add_word(&t, o->set[i]);
+  }
+  lt_text_add(out, "%s", t.s ? t.s : "");
+  lt_text_free(&t);
+}
+
 static void add_missing(void *context, const char *word, bool set) {
   repetition *r = context;
   const cli_options *o = r->o;

@@ -109,6 +109,33 @@ static void show_layers(training *t) {
                      lt_text_size(copied, sizeof copied, l[i].copied / (double)steps));
 }
 
+/* What can be done with a run that has ended, in the folder that was found for it. */
+static void show_next(training *t) {
+  const cli_options *o = t->o;
+  const char *self = o->argv[0], *path = lt_run_path(t->run);
+  lt_text words = {0};
+  cli_recipe_words(o, &words);
+  const char *said = words.s ? words.s : o->recipe;
+  if (lt_corpus_documents(lt_run_corpus(t->run), LT_CORPUS_EVAL) > 0)
+    cli_progress_say(&t->progress, "eval    %s --eval %s --run %s", self, said, path);
+  if (lt_recipe_get(lt_run_recipe(t->run))->vocab > 0)
+    cli_progress_say(&t->progress, "text    %s --generate %s --run %s", self, said, path);
+  cli_progress_say(&t->progress, "go on   %s %s --run %s --resume --steps N", self, said, path);
+  cli_progress_say(&t->progress, "more    %s --help", self);
+  lt_text_free(&words);
+}
+
+static lt_status show_end(training *t, lt_error *e) {
+  const cli_options *o = t->o;
+  lt_run_info info;
+  LT_INIT(&info);
+  lt_status st = lt_run_describe(t->run, &info, e);
+  if (st != LT_OK || !lt_run_path(t->run) || info.saved < 0) return st;
+  cli_progress_say(&t->progress, "saved   %s/saves/step-%lld", lt_run_path(t->run), (long long)info.saved);
+  if (!o->run && !o->world) show_next(t); /* who names the folder knows where to look for it */
+  return LT_OK;
+}
+
 /* ---- The run ---- */
 
 static lt_status load(training *t, lt_error *e) {
@@ -170,6 +197,7 @@ lt_status cli_train(cli_options *o, lt_error *e) {
     if (!o->world) listen_to_signals();
     st = lt_run_train(t.run, e);
     if (st == LT_OK || st == LT_INTERRUPTED) show_layers(&t);
+    if (st == LT_OK) st = show_end(&t, e);
   }
   cli_progress_end(&t.progress);
   lt_run_close(t.run);

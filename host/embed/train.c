@@ -148,7 +148,9 @@ static lt_status write_trace(lt_run *r, lt_error *e) {
   lt_error own = {0};
   lt_text t = {0};
   lt_status st = lt_trace_print(lt_trainer_session(r->trainer), &t, &own);
-  if (st == LT_OK && r->folder.path) lt_folder_put(&r->folder, "trace.json", t.s, t.n, &own);
+  if (st == LT_OK && r->folder.path && lt_folder_put(&r->folder, "trace.json", t.s, t.n, &own) == LT_OK)
+    lt_log_write(&r->watch.log, LT_LOG_INFO, "step %lld is written to %s/trace.json: https://ui.perfetto.dev opens it",
+                 (long long)r->s->trace, r->folder.path);
   lt_text_free(&t);
   return diagnosed(r, &own, e);
 }

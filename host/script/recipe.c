@@ -95,13 +95,6 @@ static void read_lengths(lua_State *L, lt_recipe *r) {
   r->settings.n_length = n;
 }
 
-static int64_t longest(const lt_recipe_settings *s) {
-  int64_t length = 1;
-  for (int32_t i = 0; i < s->n_length; i++)
-    if (s->length[i].length > length) length = s->length[i].length;
-  return length;
-}
-
 static void read_layout(lua_State *L, lt_recipe_settings *s) {
   static const char *const axis[] = {"layout.mesh.pp", "layout.mesh.dp", "layout.mesh.sp", "layout.mesh.tp",
                                      "layout.mesh.ep"};
@@ -172,7 +165,7 @@ static int read_settings(lua_State *L) {
   s->trace = get_int(L, "train.trace", 0);
   s->eval_every = get_int(L, "train.eval_every", 0);
   s->eval_tokens = get_int(L, "train.eval_tokens", 0);
-  s->eval_length = get_int(L, "train.eval_length", longest(s));
+  s->eval_length = get_int(L, "train.eval_length", 1);
   s->save_every = get_int(L, "save.every", 0);
   s->save_keep = get_int(L, "save.keep", 1);
   read_layout(L, s);

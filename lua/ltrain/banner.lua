@@ -33,26 +33,31 @@ end
 
 local add_rows
 
-local function add_row(value, field, path, rows)
+-- unset: what has no value of its own has a row too, with the words of what it comes to.
+local function add_row(value, field, path, rows, unset)
   local inside = type(value) == "table" and schema.fields_in(field, value)
   if not inside then
-    if value ~= nil then rows[#rows + 1] = { key = path, value = show(value) } end
+    if value ~= nil then
+      rows[#rows + 1] = { key = path, value = show(value) }
+    elseif unset and field.computed then
+      rows[#rows + 1] = { key = path, value = field.unset or field.computed, words = true }
+    end
     return
   end
   local made = type(value.kind) == "string" and schema.made_by(value.kind)
   if made then rows[#rows + 1] = { key = path, value = made.name } end
-  add_rows(value, inside, path, rows)
+  add_rows(value, inside, path, rows, unset)
 end
 
-function add_rows(settings, fields, path, rows)
+function add_rows(settings, fields, path, rows, unset)
   for _, field in ipairs(fields) do
-    add_row(settings[field[1]], field, schema.join(path, field[1]), rows)
+    add_row(settings[field[1]], field, schema.join(path, field[1]), rows, unset)
   end
 end
 
-local function rows_of(settings)
+local function rows_of(settings, unset)
   local rows = {}
-  add_rows(settings, schema.root, "", rows)
+  add_rows(settings, schema.root, "", rows, unset)
   return rows
 end
 
@@ -79,7 +84,7 @@ local function columns(rows, out)
   local key, value = 0, 0
   for _, row in ipairs(rows) do
     key = math.max(key, #row.key)
-    value = math.max(value, math.min(#row.value, 36))
+    value = math.max(value, row.words and 0 or math.min(#row.value, 36))
   end
   for _, row in ipairs(rows) do
     out[#out + 1] = string.format("  %-" .. key .. "s  %-" .. value .. "s  %s\n", row.key, row.value, row.origin)
@@ -93,7 +98,7 @@ function banner.text(settings, origin, arguments, all)
     said[#said + 1] = { key = x.name .. "=", value = show(x.value), origin = x.given and "command line" or
       "argument, default" }
   end
-  for _, row in ipairs(rows_of(settings)) do
+  for _, row in ipairs(rows_of(settings, true)) do
     local default
     row.origin, default = origin:of(row.key)
     local list = default and defaults or said

@@ -169,6 +169,7 @@ local layout = {
       "\"ulysses\": every rank gets all rows of some heads; \"two_level_ulysses\": that among layout.inner ranks; " ..
       "\"auto\": the plan's choice. A list has one for each layer." },
   { "inner", type = "any", unit = "ranks", computed = "\"auto\" where an exchange has two levels, else none",
+    unset = "none",
     of = { { type = "integer", min = 1, max = 2 ^ 20 }, { type = "string", choices = { "auto" } } },
     doc = "Ranks of sp near each other, for exchanges of two levels; it must divide sp. \"auto\": those of a " ..
       "machine, as layout.machine says, or the largest divisor that is not above the square root of sp." },
@@ -196,6 +197,7 @@ local checkpoint_fields = {
       "\"attention\": all but what attention made; \"layers\": all but what enters them; " ..
       "\"auto\": for each layer one of these, chosen so that the step fits the budget in the least predicted time." },
   { "layers", type = "any", unit = "layers", computed = "what the budget needs, else all",
+    unset = "as mode and budget ask",
     of = { { type = "integer", min = 0, max = MOST }, { type = "function" } },
     doc = "How many layers do so, the first ones; or function(facts) that says." },
   { "keep", type = "list", of = { type = "string" }, default = {},
@@ -268,6 +270,13 @@ local function with_feed(given)
   return out
 end
 
+-- What follows from several parts that are right.
+local function finish(r)
+  local longest = 1
+  for _, pair in ipairs(r.data.length) do longest = math.max(longest, pair[2]) end
+  r.train.eval_length = r.train.eval_length or longest
+end
+
 -- All faults of a recipe, and its complete settings where there are none. fed: a program gives every step's tokens.
 function recipe.check(given, fed)
   local faults = {}
@@ -278,6 +287,7 @@ function recipe.check(given, fed)
   end
   local settings = schema.fields(fed and with_feed(given) or given, schema.root, "", faults)
   check_across(settings, faults, fed)
+  if #faults == 0 then finish(settings) end
   return settings, faults
 end
 

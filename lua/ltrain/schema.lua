@@ -2,7 +2,8 @@
 -- To add a key is to add its field to the list it belongs to (recipe.lua, or the constructor's file), nothing else:
 --   { "steps", type = "integer", min = 0, default = 1000, unit = "steps", doc = "Length of the run." }
 -- type     a name in types.lua, whose head lists what else its fields have
--- default  when it is not written; or required = true; or computed = "words" where `finish` works it out
+-- default  when it is not written; or required = true; or computed = "words" where `finish` works it out, and unset =
+--          "words" for --check where it does not
 -- unit     what a number counts; doc: sentences, for people
 -- finish   function(value, path, fault) → value: checks across a value's own parts, once each of them is right
 -- All faults are found at once; nothing given is changed: checking makes a copy, complete with the defaults.

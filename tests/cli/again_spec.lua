@@ -80,6 +80,26 @@ describe("a run that was there before", function()
     assert.not_matches("nothing to do", said)
   end)
 
+  it("says where it is at its end, and what can be done with it where nobody named its folder", function()
+    local words = "recipe.lua width=24 --set 'data.train=text/*.txt' --steps 1"
+    local function ended(more)
+      os.execute(string.format("cd %s && '%s' %s %s > said 2>&1", folder, command.path, words, more))
+      return command.read(folder .. "/said"):match "\n(saved .*)$"
+    end
+    local same = "recipe.lua width=24 --set 'data.train=text/*.txt' --run runs/recipe-%d"
+    local text = ("saved   runs/recipe-N/saves/step-1\neval    LT --eval SAME\ntext    LT --generate SAME\n"
+      .. "go on   LT SAME --resume --steps N\nmore    LT --help\n"):gsub("LT", command.path)
+    assert.equal((text:gsub("SAME", same:format(1)):gsub("recipe%-N", "recipe-1")), ended "")
+    local said = ended "--set data.hold_out=0"
+    assert.not_matches("eval ", said, 1, true)
+    assert.matches("text    .- %-%-generate .- %-%-set data.hold_out=0 ", said)
+    assert.equal("saved   named/saves/step-1\n", ended "--run named")
+    for _, what in ipairs { "--eval", "--generate --tokens 3" } do
+      assert.equal(0, os.execute(string.format("cd %s && '%s' %s %s > said 2>&1", folder, command.path, what,
+        same:format(1))))
+    end
+  end)
+
   it("is looked for where the command says", function()
     for _, what in ipairs { "--eval", "--generate" } do
       says(name .. "x: cannot look into the folder of the run: No such file or directory\n",

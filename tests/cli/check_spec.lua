@@ -69,6 +69,14 @@ describe("the command", function()
     local said = run "--check width=24 --set train.steps=5 --set model.attention.window=16"
     assert.equal(settings, said:sub(1, #settings))
     assert.matches("\n  save%.keep +3 +default\n", said)
+    for _, row in ipairs { "train.eval_length  32", "layout.mesh.dp  what the others leave", "layout.mesh.sp  1",
+      "layout.inner  none", "layout.block  128, less for under 1024 tokens a rank" } do
+      assert.matches("\n  " .. row:gsub("%p", "%%%0"):gsub("  ", " +") .. " +default\n", said)
+    end
+    said = run "--check --set layout.inner=1 --set layout.mesh.sp=1 --set train.eval_length=7"
+    assert.matches("\n  layout%.inner +1 +%-%-set layout%.inner=1\n", said)
+    assert.matches("\n  layout%.mesh%.sp +1 +%-%-set layout%.mesh%.sp=1\n", said)
+    assert.matches("\n  train%.eval_length +7 +%-%-set train%.eval_length=7\n", said)
   end)
   it("shows what memory is for, and all of it", function()
     for _, more in ipairs { "", " --ranks 2 --set layout.mesh.sp=2", " --ranks 2 --set layout.mesh.tp=2" } do

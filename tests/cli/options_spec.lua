@@ -44,6 +44,7 @@ describe("ltrain-lua", function()
   it("says what it is", function()
     local said = run "--version"
     assert.matches("^ltrain " .. lt.version:gsub("%.", "%%.") .. "\n", said)
+    assert.is_true((said:find "\nbuild     %l+, gcc %d+%." or said:find "\nbuild     %l+, .*Clang %d+%.") ~= nil, said)
     for _, word in ipairs { "build  ", "kernels ", "LuaJIT 2", "OpenBLAS" } do assert.matches(word, said, 1, true) end
   end)
 

@@ -212,7 +212,8 @@ end]]
     file = write(before:gsub("depth = times.step.-controls.depth", '["lr.factor"] = 2'), "on_speed = on_speed,")
     status, said = run(file, "--run " .. to .. "bad")
     assert.equal(3, status, said)
-    assert.matches("'lr.factor' changes numbers: what sees times may set controls of the kind \"speed\" only", said, 1, true)
+    assert.matches("'lr.factor' changes numbers: what sees times may set controls of the kind \"speed\" only", said,
+      1, true)
   end)
 
   it("of the plan chooses micro-batches and recomputed layers", function()

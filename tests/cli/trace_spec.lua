@@ -43,7 +43,9 @@ describe("train.trace", function()
   end
 
   it("writes what a step did, of one rank and of two", function()
-    command.train(folder, "one", "--set train.trace=1")
+    local _, _, said = command.train(folder, "one", "--set train.trace=1")
+    assert.matches("\nstep 1 is written to " .. folder .. "/one/trace.json: https://ui.perfetto.dev opens it\n", said,
+      1, true)
     local one = items "one"
     assert.is_true(#one[0] > 20 and not one[1])
     assert.is_true(has(one[0], "layer 1/attention") and has(one[0], "adamw"))
@@ -59,6 +61,7 @@ describe("train.trace", function()
     end
     local status, said = command.job(folder, 2, file .. " --set train.trace=2 --run " .. folder .. "/job")
     assert.equal(0, status, said)
+    assert.equal(1, select(2, said:gsub("step 2 is written to ", "")))
     local job = items "job"
     assert.is_true(#job[0] > 20 and #job[1] == #job[0] and has(job[1], "reduce"))
   end)
