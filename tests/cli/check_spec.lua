@@ -79,7 +79,8 @@ describe("the command", function()
     assert.matches("\n  train%.eval_length +7 +%-%-set train%.eval_length=7\n", said)
   end)
   it("shows what memory is for, and all of it", function()
-    for _, more in ipairs { "", " --ranks 2 --set layout.mesh.sp=2", " --ranks 2 --set layout.mesh.tp=2" } do
+    for _, more in ipairs { "", " --ranks 2 --set layout.mesh.sp=2 --set layout.exchange=all_gather",
+      " --ranks 2 --set layout.mesh.tp=2" } do
       local said = run("--check" .. more)
       local use, arena = memory(said)
       local sum = 0
