@@ -18,7 +18,8 @@
 #include <string.h>
 
 #define GROUPS_MOST   16
-#define GROUP_LEAST   4 /* tiles of a group */
+#define GROUP_LEAST   4  /* tiles of queries */
+#define TASKS_LEAST   16 /* of a round, where groups of GROUP_LEAST make as many */
 #define HEADS_AT_ONCE 64
 #define LOOKS         1000 /* at a task under way, before the processor is lent to others */
 
@@ -230,13 +231,20 @@ static int64_t group_rows(const plan *p, const lt_cut *cut, int64_t group, int64
   return from;
 }
 
+/* The fewest groups, for each costs copies, of which the queries fill whole LT_WIDE_SIDES; but for some tasks a round. */
+static int64_t count_groups(const lt_attention_rows *r, int64_t tiles) {
+  const int64_t sides = tiles * (r->heads > r->kv_heads ? r->heads / r->kv_heads : 1), full = LT_WIDE_SIDES;
+  const int64_t times = (sides + full * GROUPS_MOST - 1) / (full * GROUPS_MOST);
+  const int64_t filled = times ? (sides + full * times - 1) / (full * times) : 1;
+  const int64_t tasks = (TASKS_LEAST + r->kv_heads - 1) / r->kv_heads, most = (tiles + GROUP_LEAST - 1) / GROUP_LEAST;
+  const int64_t least = tasks < most ? tasks : most;
+  return filled > least ? filled : least < GROUPS_MOST ? least : GROUPS_MOST;
+}
+
 static plan plan_of(const lt_attention_backward_args *a) {
   const lt_attention_rows *r = &a->r;
   plan p = {.a = a, .queries = lt_cut_rows(r->rows_q, r->block_q), .keys = lt_cut_rows(r->rows_k, r->block_k)};
-  const int64_t tiles = p.queries.tiles > p.keys.tiles ? p.queries.tiles : p.keys.tiles;
-  p.groups = (tiles + GROUP_LEAST - 1) / GROUP_LEAST;
-  if (p.groups > GROUPS_MOST) p.groups = GROUPS_MOST;
-  if (p.groups < 1) p.groups = 1;
+  p.groups = count_groups(r, p.queries.tiles);
   for (int64_t g = 0; g < p.groups; g++) {
     int64_t n, at = group_rows(&p, &p.queries, g, &n);
     p.q[g] = lt_extent_of(r->q_position + at, r->q_document + at, n);
@@ -308,6 +316,7 @@ static void take(const plan *p, int64_t first_head, int64_t heads, int64_t t, at
 }
 
 void lt_attention_wide_backward(const lt_attention_backward_args *a) {
+  if (a->r.kv_heads == 0) return;
   const plan p = plan_of(a);
   for (int64_t first = 0; first < a->r.kv_heads; first += HEADS_AT_ONCE) {
     const int64_t heads = a->r.kv_heads - first < HEADS_AT_ONCE ? a->r.kv_heads - first : HEADS_AT_ONCE;
