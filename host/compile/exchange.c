@@ -1,9 +1,10 @@
 /* exchange.c: attention whose keys are dealt like its queries becomes hops: rows of keys and values come from another
 ** member of the group, attention over them carries on what the hops before have summed; backward, the gradients of those
-** rows go back and are added where they belong, in the order of the hops.
+** rows go back and are added where they belong, in the order of the hops, before and after which come a rank's own keys.
 ** A hop's transfer stands `depth` places before the attention that waits for it, in one of depth + 1 slots that all hops
 ** share: memory does not grow with the ranks. Liu et al. 2023 (Ring Attention); Gu et al. 2024 (LoongTrain), section 4. */
 #include "compile/compile.h"
+#include "graph/attr.h"
 #include "graph/ops/attention_rows.h"
 #include "graph/ops/hop.h"
 #include "graph/ops/table.h"
@@ -12,7 +13,7 @@
 #include <string.h>
 
 enum { Q = LT_ATTENTION_Q, K, V, SIDES, SPANS = SIDES + LT_ATTENTION_SPANS, KEY_BIAS, CARRY };
-enum { OUT = CARRY, LSE, DOUT, DQ };
+enum { OUT = CARRY, LSE, DOUT, DQ, DK };
 enum { TENSORS = 3 }; /* that travel: k, v, and the bias of the keys where there is one */
 static const int travels[TENSORS] = {K, V, KEY_BIAS};
 
@@ -28,8 +29,6 @@ typedef struct exchanger {
   int32_t depth, chains;
   lt_value *map; /* [n_value] what stands for a value of before: itself, or a sum formed of hops */
   int64_t n_value;
-  bool holds;           /* the sums at hand are the last of their attention */
-  LT_VEC(lt_node) held; /* what follows from those: stands behind what does not */
   LT_VEC(remembered) seen;
   LT_VEC(lt_value) index; /* by the graph's rows: where those that come back belong; LT_NONE */
 } exchanger;
@@ -40,6 +39,7 @@ typedef struct hops { /* of one attention at hand */
   lt_route route;
   lt_value *in[TENSORS];   /* [last + 1] what came at a hop; [0] its own */
   lt_value *back[TENSORS]; /* [last + 1] backward: the gradients of that */
+  lt_value dq;             /* backward: so far */
   int32_t late;            /* a far hop whose sums have been sent back and are still to be added; 0: none */
 } hops;
 
@@ -305,56 +305,6 @@ static void give_back(exchanger *x, hops *w, int32_t hop) {
     if (w->back[t][hop] != LT_NONE) w->back[t][hop] = emit_hop(x, w, hop, true, w->back[t][hop], LT_NONE);
 }
 
-static void hold(exchanger *x, const lt_node *n) {
-  lt_node *slot = x->g->failed ? NULL : lt_vec_push(&x->held);
-  if (slot)
-    *slot = *n;
-  else
-    lt_graph_fail_memory(x->g, sizeof *slot);
-}
-
-/* The node emitted last waits for a transfer that has only just begun: it is taken out, and stands behind what of its scope
-** does not follow from it. */
-static void hold_last(exchanger *x) {
-  if (!x->g->failed) hold(x, &x->g->node.at[--x->g->node.n]);
-}
-
-static void release(exchanger *x) {
-  for (int64_t i = 0; i < x->held.n; i++) lt_graph_push(x->g, &x->held.at[i]);
-  x->held.n = 0;
-}
-
-static bool is_among(const lt_value *v, int n, lt_value of) {
-  for (int k = 0; k < n; k++)
-    if (v[k] == of) return true;
-  return false;
-}
-
-/* Does a node read what a held one makes? */
-static bool follows(const exchanger *x, const lt_node *n) {
-  for (int64_t i = 0; i < x->held.n; i++)
-    for (int k = 0; k < n->n_in; k++)
-      if (n->in[k] >= x->held.at[i].out && n->in[k] < x->held.at[i].out + x->held.at[i].n_out) return true;
-  return false;
-}
-
-/* Does it write over what a held one reads, or is it elsewhere altogether? */
-static bool disturbs(const exchanger *x, const lt_node *n) {
-  const lt_graph *g = x->g;
-  for (int64_t i = 0; i < x->held.n; i++) {
-    const lt_node *h = &x->held.at[i];
-    if (n->phase != h->phase || strcmp(n->scope, h->scope)) return true;
-    for (int o = 0; n->op->alias && o < n->n_out; o++) {
-      lt_value over = n->op->alias[o] < 0 || n->op->alias[o] >= n->n_in ? LT_NONE : n->in[n->op->alias[o]];
-      if (over == LT_NONE) continue;
-      if (is_among(h->in, h->n_in, over)) return true;
-      for (int k = 0; k < h->n_in && g->value.at[over].state != LT_NONE; k++)
-        if (h->in[k] != LT_NONE && g->value.at[h->in[k]].state == g->value.at[over].state) return true;
-    }
-  }
-  return false;
-}
-
 /* What has come back at a hop is added to what it belongs to; the last one of an inner group sends that on. */
 static void take_back(exchanger *x, hops *w, int32_t hop) {
   lt_graph *g = x->g;
@@ -369,7 +319,6 @@ static void take_back(exchanger *x, hops *w, int32_t hop) {
     n.narrow = false;
     w->back[t][home] = push_value(g, &like, like.rows);
     if (!g->failed) emit(g, &lt_op_add_rows, &n, 3, in, NULL, w->back[t][home], 1);
-    if (x->holds) hold_last(x);
   }
   bool more = hop < w->last && lt_hop_home(&w->route, hop + 1) == home;
   if (!home || more) return;
@@ -382,45 +331,71 @@ static bool hands_on(const hops *w, int32_t hop) {
   return hop < w->last && lt_hop_is_far(&w->route, hop) && !lt_hop_is_far(&w->route, hop + 1);
 }
 
-/* Once the attention of hop `done` stands, what was sent back before it can be added. */
+/* Once the attention of hop `done` stands, what was sent back before it can be added. Behind the last hop come the rest
+** of its own keys. */
 static void settle(exchanger *x, hops *w, int32_t done) {
   int32_t late = w->late;
   w->late = 0;
-  if (done > 1 && !hands_on(w, done - 1)) take_back(x, w, done - 1);
+  if (done > 1 && done <= w->last + 1 && !hands_on(w, done - 1)) take_back(x, w, done - 1);
   if (late && !x->g->failed) take_back(x, w, late);
 }
 
-static void backward(exchanger *x, hops *w) {
+static lt_value zeros_like(exchanger *x, const hops *w, lt_value v) {
+  lt_value_info like = x->g->value.at[v];
+  lt_node n = *w->n;
+  n.narrow = false;
+  lt_attr *attr = lt_attr_defaults(x->g, &lt_op_fill);
+  lt_value y = push_value(x->g, &like, 0);
+  if (y != LT_NONE) emit(x->g, &lt_op_fill, &n, 0, NULL, attr, y, 1);
+  return y;
+}
+
+/* Gradients from the keys that came at a hop and a part of the queries. The first part begins those of the keys. */
+static void gradients(exchanger *x, hops *w, int32_t hop, int32_t part, int32_t parts) {
   lt_graph *g = x->g;
   const lt_node *o = w->n;
-  lt_value in[DQ + 1], dq = LT_NONE;
-  lt_value_info like[TENSORS + 1];
-  for (int k = 0; k < o->n_out; k++) like[k] = g->value.at[o->out + k];
+  lt_value in[DK + TENSORS];
+  int32_t rows = hop ? rows_of(g, w->exchange, hop, false) : 0;
+  lt_attr *attr = lt_graph_alloc(g, LT_ATTENTION_HOP_ATTRS * sizeof *attr);
+  if (g->failed || !hop_inputs(x, w, hop, in)) return;
+  memcpy(attr, o->attr, LT_ATTENTION_ATTRS * sizeof *attr);
+  attr[LT_ATTENTION_PART] = (lt_attr){.i = part};
+  attr[LT_ATTENTION_PARTS] = (lt_attr){.i = parts};
+  for (int i = OUT; i <= DOUT; i++) in[i] = o->in[i];
+  in[DQ] = w->dq;
+  for (int t = 0; t < TENSORS; t++) in[DK + t] = part ? w->back[t][hop] : LT_NONE;
+  lt_node n = *o;
+  n.chain = part ? 0 : w->chain;
+  n.hop = hop;
+  for (int k = 0; k < o->n_out; k++) {
+    lt_value_info like = g->value.at[o->out + k];
+    lt_value y = push_value(g, &like, k ? rows : 0);
+    if (k == 0)
+      w->dq = y;
+    else
+      w->back[k - 1][hop] = y;
+  }
+  if (!g->failed) emit(g, &lt_op_attention_hop_backward, &n, DK + TENSORS, in, attr, w->dq, o->n_out);
+}
+
+/* Its own keys meet the first queries while the first hop comes, the others while the last gradients go back: then no
+** rank waits, unless another is late by more than these take. */
+static void backward(exchanger *x, hops *w) {
+  lt_graph *g = x->g;
+  const int32_t parts = lt_hop_home(&w->route, w->last) ? 3 : 2; /* with two levels sums go on from there */
   for (int32_t h = 0; h <= w->last && !g->failed; h++) {
     start_hops(x, w, h);
-    if (g->failed || !hop_inputs(x, w, h, in)) return;
-    for (int i = OUT; i <= DOUT; i++) in[i] = o->in[i];
-    in[DQ] = dq;
-    lt_node n = *o;
-    n.chain = w->chain;
-    n.hop = h;
-    int32_t rows = h ? rows_of(g, w->exchange, h, false) : 0;
-    dq = push_value(g, &like[0], 0);
-    for (int t = 0; t < TENSORS && !g->failed; t++)
-      if (w->in[t][0] != LT_NONE) w->back[t][h] = push_value(g, &like[1 + t], rows);
-    if (g->failed) return;
-    emit(g, &lt_op_attention_hop_backward, &n, DQ + 1, in, n.attr, dq, o->n_out);
+    if (!h) w->dq = zeros_like(x, w, w->n->out);
+    gradients(x, w, h, 0, h ? 1 : parts);
     if (h && !hands_on(w, h)) give_back(x, w, h);
     settle(x, w, h);
   }
-  x->holds = !lt_hop_home(&w->route, w->last); /* with two levels a sum goes on from there first */
-  settle(x, w, w->last + 1);
-  x->holds = true;
-  if (w->late) take_back(x, w, w->late);
-  x->holds = false;
-  x->map[o->out] = dq;
-  for (int t = 0, k = 1; t < TENSORS; t++)
-    if (w->back[t][0] != LT_NONE) x->map[o->out + k++] = w->back[t][0];
+  for (int32_t part = 1; part < parts && !g->failed; part++) {
+    gradients(x, w, 0, part, parts);
+    settle(x, w, w->last + part);
+  }
+  x->map[w->n->out] = w->dq;
+  for (int k = 1; k < w->n->n_out; k++) x->map[w->n->out + k] = w->back[k - 1][0];
 }
 
 /* ---- The pass ---- */
@@ -459,15 +434,11 @@ static void rewrite(exchanger *x, const lt_node *old, int64_t n_old) {
     lt_graph_set_scope(g, n.scope);
     lt_graph_set_where(g, n.where);
     lt_axis_mask axes = is_attention(&n) ? hop_axes(x, &n) : 0;
-    if (x->held.n && (axes || disturbs(x, &n))) release(x);
     if (axes)
       expand(x, &n, axes);
-    else if (follows(x, &n))
-      hold(x, &n);
     else
       lt_graph_push(g, &n);
   }
-  release(x);
 }
 
 lt_status lt_pass_exchange(lt_graph *g, const lt_mesh *m, int32_t max_depth, int32_t depth, lt_error *e) {
@@ -486,7 +457,6 @@ lt_status lt_pass_exchange(lt_graph *g, const lt_mesh *m, int32_t max_depth, int
   rewrite(&x, old, n_old);
   free(old);
   free(x.map);
-  lt_vec_free(&x.held);
   lt_vec_free(&x.seen);
   lt_vec_free(&x.index);
   if (!g->failed) return LT_OK;

@@ -1,6 +1,6 @@
--- overlap_spec.lua: where the exchange pass puts transfers: hops ahead of the attention that waits for them, and behind
--- what comes back last the gradients that do not need it: `--stage exchange` is what is looked at. And how far ahead they are
--- in runs, by the trace of a step.
+-- overlap_spec.lua: where the exchange pass puts transfers: hops ahead of the attention that waits for them, and before
+-- what comes back is added the attention that does not need it: `--stage exchange` is what is looked at. And how far
+-- ahead they are in runs, by the trace of a step.
 package.path = os.getenv "LT_TEST_DATA" .. "/cli/?.lua;" .. package.path
 local command = require "command"
 
@@ -13,23 +13,28 @@ describe("The exchange pass", function()
 return {
   data = { train = "text/*.txt", length = 64 },
   model = lt.nn.decoder { width = 16, layers = 1, heads = 2, ffn = lt.nn.gelu { hidden = 24 } },
-  layout = { mesh = { sp = 3 }, exchange = lt.arg("exchange", "ring"), max_depth = lt.arg("depth", 1) },
+  layout = { mesh = { sp = lt.arg("sp", 3) }, inner = lt.arg("inner", 1), exchange = lt.arg("exchange", "ring"),
+    max_depth = lt.arg("depth", 1) },
   optim = lt.optim.adamw { lr = 1e-3 },
   train = { tokens = 64, steps = 1 },
 }]])
   end)
   teardown(function() command.remove(folder) end)
 
-  -- The nodes of the layer's attention in a phase, in order: "hop 1", "back 1", or the operation's name.
-  local function nodes(phase, arguments)
-    local status, said = command.run(folder, "--stage exchange --ranks 3 " .. folder .. "/r.lua " .. arguments)
+  -- The nodes of the layer's attention in a phase, in order: "hop 1", "back 1", "part 1 of 2", or the operation's name.
+  local function nodes(phase, arguments, ranks)
+    local sp = ranks or 3
+    local status, said = command.run(folder,
+      ("--stage exchange --ranks %d %s/r.lua sp=%d %s"):format(sp, folder, sp, arguments))
     assert.equal(0, status, said)
     local list, inside = {}, false
     for line in said:gmatch "[^\n]+" do
       if not line:match "^ " then inside = line == phase .. " layer 0/attention" end
       local op = inside and line:match "= ([%w_]+)%("
       local hop, back = line:match "hop=(%d+), back=(%a+)"
+      local part, parts = line:match "part=(%d+), parts=(%d+)"
       if op == "hop" then op = (back == "true" and "back " or "hop ") .. hop end
+      if parts and parts ~= "1" then op = ("part %d of %s"):format(part + 1, parts) end
       if op then list[#list + 1] = op end
     end
     assert.is_true(#list > 0)
@@ -54,11 +59,26 @@ return {
       assert.is_true(last(list, "hop 2") < first(list, "attention_hop"))
     end
   end)
-  it("lets what comes back last wait behind the gradients of the queries", function()
-    local list = nodes("backward", "")
-    local back, sum = last(list, "back 2"), last(list, "add_rows")
-    assert.is_true(first(list, "matmul", back) < sum and first(list, "rope", back) < sum, table.concat(list, ", "))
-    assert.is_true(first(list, "add_rows") < first(list, "rope", back)) -- what came back before does not wait
+  -- The order of these among the nodes of the backward pass, each by the last of that name.
+  local function in_order(list, names)
+    for i = 2, #names do
+      assert.is_true(last(list, names[i - 1]) < last(list, names[i]), names[i] .. " in " .. table.concat(list, ", "))
+    end
+  end
+  it("divides what a rank's own keys give: before the first hop, and while the last gradients go back", function()
+    for _, exchange in ipairs { "ring", "direct" } do
+      local list = nodes("backward", "exchange=" .. exchange)
+      in_order(list, { "hop 1", "part 1 of 2", "attention_hop_backward", "back 2", "part 2 of 2", "add_rows", "rope" })
+      local second = first(list, "attention_hop_backward", first(list, "attention_hop_backward"))
+      assert.is_true(second < first(list, "add_rows")) -- what comes back before the last is added meanwhile
+      assert.is_true(first(list, "add_rows") < first(list, "part 2 of 2"))
+    end
+  end)
+  it("does so for each level of two", function()
+    local list = nodes("backward", "exchange=two_level inner=2", 4)
+    in_order(list, { "hop 1", "hop 2", "part 1 of 3", "attention_hop_backward", "back 3", "part 2 of 3", "back 2",
+      "part 3 of 3", "add_rows", "rope" })
+    assert.is_true(first(list, "add_rows", first(list, "part 2 of 3")) < first(list, "back 2"))
   end)
 end)
 
@@ -119,8 +139,8 @@ return {
       return
     end
     local function job(name, more)
-      local status, said = command.job(folder, 4, string.format("%s --set train.trace=4 --run %s/%s %s", file, folder, name,
-        more))
+      local status, said = command.job(folder, 4,
+        string.format("%s --set train.trace=4 --run %s/%s %s", file, folder, name, more))
       assert.equal(0, status, said)
       return ahead(name, 4)
     end

@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-const lt_attr_def lt_attention_attrs[LT_ATTENTION_ATTRS] = {
+const lt_attr_def lt_attention_attrs[LT_ATTENTION_HOP_ATTRS] = {
     {.name = "head_dim", .type = LT_ATTR_INT, .required = true, .doc = "features of a head"},
     {.name = "window",
      .type = LT_ATTR_INT,
@@ -21,6 +21,8 @@ const lt_attr_def lt_attention_attrs[LT_ATTENTION_ATTRS] = {
      .text = "all_gather",
      .choices = LT_EXCHANGE_NAMES,
      .doc = "how queries meet the keys of other ranks of sp"},
+    {.name = "part", .type = LT_ATTR_INT, .doc = "which of the queries' `parts`"},
+    {.name = "parts", .type = LT_ATTR_INT, .number = 1, .doc = "that queries come in"},
 };
 
 /* ---- Shapes ---- */

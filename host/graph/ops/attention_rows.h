@@ -24,9 +24,12 @@ enum {
   LT_ATTENTION_BLOCK,
   LT_ATTENTION_SCALE,
   LT_ATTENTION_EXCHANGE,
-  LT_ATTENTION_ATTRS
+  LT_ATTENTION_ATTRS,
+  LT_ATTENTION_PART = LT_ATTENTION_ATTRS, /* these two of the backward hops alone */
+  LT_ATTENTION_PARTS,
+  LT_ATTENTION_HOP_ATTRS
 };
-extern const lt_attr_def lt_attention_attrs[LT_ATTENTION_ATTRS];
+extern const lt_attr_def lt_attention_attrs[LT_ATTENTION_HOP_ATTRS];
 
 /* How queries meet the keys that other ranks of sp hold: the attribute `exchange`, its names by value. */
 typedef enum lt_exchange {
