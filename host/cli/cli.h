@@ -65,6 +65,7 @@ typedef struct cli_options {
   const char **sweep; /* [n_sweep] name=value,value; owned */
   int n_sweep;
   lt_world *world; /* the job's ranks, of which this process is one; NULL: it is alone */
+  char cores[80];  /* what ranks that share cores do with them; "": they do not */
   bool differs;    /* what --diff found */
   bool met;        /* all ranks hold the same error: rank 0 speaks for them */
 } cli_options;
@@ -103,7 +104,9 @@ lt_status cli_verify_layout(cli_options *o, lt_error *e);
 
 /* ---- world.c: the ranks of a job ---- */
 
-/* Threads for this rank, if it is one of several on this machine; 0: not known. */
+/* Threads for this rank, if it is one of several on this machine; 0: not known. Where main.c set OMP_NUM_THREADS to it, the
+** environment says so in CLI_THREADS. */
+#define CLI_THREADS "LTRAIN_THREADS"
 int cli_world_threads(void);
 /* Join the job this process was launched in; sets o->world, and o->ranks if it was not said. */
 lt_status cli_world_open(cli_options *o, lt_error *e);
@@ -113,6 +116,10 @@ void cli_world_lost(void *context, const lt_error *e);
 /* Print an error, once in the whole job; the other ranks hear of it. */
 void cli_world_report(const cli_options *o, const lt_error *e);
 void cli_print_error(const lt_error *e);
+
+/* cores.c: ranks that may run on the same cores of a machine take their own of them. Collective; says in o->cores what was
+** done. */
+lt_status cli_share_cores(cli_options *o, lt_error *e);
 
 /* ---- source.c ---- */
 

@@ -79,6 +79,7 @@ static void wait_without_spinning(char **argv) {
   ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
   if (lt_comm_launched() && cli_world_threads() > 0) { /* ranks of one machine share its cores */
     snprintf(threads, sizeof threads, "%d", cli_world_threads());
+    if (!getenv("OMP_NUM_THREADS")) (void)setenv(CLI_THREADS, threads, 1);
     (void)setenv("OMP_NUM_THREADS", threads, 0);
   }
   if (n <= 0 || setenv("OMP_WAIT_POLICY", "passive", 1) != 0) return;

@@ -82,6 +82,7 @@ static void announce(training *t) {
                    lt_text_size(eval, sizeof eval, (double)lt_corpus_tokens(c, LT_CORPUS_EVAL)));
   cli_progress_say(&t->progress, "step    %lld tokens, ranks %d, threads %d", (long long)s->tokens,
                    (int)p->plan.mesh.world, lt_cpu_threads());
+  if (t->o->cores[0]) cli_progress_say(&t->progress, "cores   %s", t->o->cores);
   for (int64_t i = 0; i < lt_programs_count(lt_run_programs(t->run)); i++) {
     const lt_plan *x = &lt_programs_at(lt_run_programs(t->run), i)->plan;
     cli_progress_say(&t->progress, "length  %lld tokens, %lld sequence%s, %d micro-batch%s, %s a rank",

@@ -53,7 +53,7 @@ lt_status cli_world_open(cli_options *o, lt_error *e) {
     return LT_USAGE;
   }
   if (o->ranks <= 0) o->ranks = comm->world;
-  return LT_OK;
+  return cli_share_cores(o, e);
 }
 
 void cli_world_close(cli_options *o) {
