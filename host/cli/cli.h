@@ -133,7 +133,8 @@ lt_status cli_read_recipe(const cli_options *o, lt_recipe **out, lt_error *e);
 lt_status cli_run_folder(const cli_options *o, char **path, lt_error *e);
 /* A run that is there, and where its saves are; without --run: the newest one of the recipe. The caller frees both. */
 lt_status cli_run_saves(const cli_options *o, char **path, char **saves, lt_error *e);
-/* The recipe and all it is told, as a shell reads them: "recipes/small.lua width=256 --set a.b=c". */
+/* A word more, as a shell reads it; and the recipe with all it is told: "recipes/small.lua width=256 --set a.b=c". */
+void cli_add_word(lt_text *t, const char *word);
 void cli_recipe_words(const cli_options *o, lt_text *out);
 /* Warn of arguments and settings that the run in this folder was started with and the command line does not name, with
 ** the command that does. */

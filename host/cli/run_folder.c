@@ -99,8 +99,7 @@ static bool is_named(const char *word, const char *const *list, int n) {
   return false;
 }
 
-/* A word as a shell reads it. */
-static void add_word(lt_text *t, const char *word) {
+void cli_add_word(lt_text *t, const char *word) {
   static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=.,:/@%";
   const bool quoted = !word[0] || word[strspn(word, plain)];
   lt_text_add(t, "%s%s", t->n ? " " : "", quoted ? "'" : "");
@@ -109,32 +108,38 @@ static void add_word(lt_text *t, const char *word) {
 }
 
 void cli_recipe_words(const cli_options *o, lt_text *out) {
-  lt_text t = {0};
-  add_word(&t, o->recipe);
-  for (int i = 0; i < o->n_arg; i++) add_word(&t, o->arg[i]);
+  cli_add_word(out, o->recipe);
+  for (int i = 0; i < o->n_arg; i++) cli_add_word(out, o->arg[i]);
   for (int i = 0; i < o->n_set; i++) {
-    add_word(&t, "--set");
-    add_word(&t, o->set[i]);
+    cli_add_word(out, "--set");
+    cli_add_word(out, o->set[i]);
   }
-  lt_text_add(out, "%s", t.s ? t.s : "");
-  lt_text_free(&t);
 }
 
 static void add_missing(void *context, const char *word, bool set) {
   repetition *r = context;
   const cli_options *o = r->o;
   if (set ? is_named(word, o->set, o->n_set) : is_named(word, o->arg, o->n_arg)) return;
-  if (set) add_word(&r->missing, "--set");
-  add_word(&r->missing, word);
+  if (set) cli_add_word(&r->missing, "--set");
+  cli_add_word(&r->missing, word);
+}
+
+/* Half a command is worse than none. */
+static void tell_missing(const repetition *r, const char *path, const lt_log *log) {
+  static const char said[] = "the run was started with %s, which this command leaves out; with it:\n  %s %s";
+  if (!r->missing.n) return;
+  if (sizeof said + 2 * r->missing.n + r->command.n < LT_LOG_MOST)
+    lt_log_write(log, LT_LOG_WARN, said, r->missing.s, r->command.s, r->missing.s);
+  else
+    lt_log_write(log, LT_LOG_WARN,
+                 "the run was started with arguments that this command leaves out; %s/settings.txt has them", path);
 }
 
 void cli_run_repeat(const cli_options *o, const char *path, const lt_log *log) {
   repetition r = {.o = o};
   lt_earlier_words(path, add_missing, &r);
-  for (char **w = o->argv; r.missing.n && *w; w++) add_word(&r.command, *w);
-  if (r.missing.n && !r.missing.failed && !r.command.failed)
-    lt_log_write(log, LT_LOG_WARN, "the run was started with %s, which this command leaves out; with it:\n  %s %s",
-                 r.missing.s, r.command.s, r.missing.s);
+  for (char **w = o->argv; r.missing.n && *w; w++) cli_add_word(&r.command, *w);
+  if (!r.missing.failed && !r.command.failed) tell_missing(&r, path, log);
   lt_text_free(&r.missing);
   lt_text_free(&r.command);
 }

@@ -172,6 +172,8 @@ lt_status cli_check(cli_options *o, lt_error *e) {
     put(&settings);
     printf("\n");
     st = print_programs(s, c, all, e);
+  }
+  if (st == LT_OK) {
     print_text(s, c, &none);
     if (eval) print_evaluation(eval);
     put(&memory);

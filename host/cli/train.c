@@ -113,16 +113,19 @@ static void show_layers(training *t) {
 /* What can be done with a run that has ended, in the folder that was found for it. */
 static void show_next(training *t) {
   const cli_options *o = t->o;
-  const char *self = o->argv[0], *path = lt_run_path(t->run);
-  lt_text words = {0};
+  lt_text program = {0}, words = {0};
+  cli_add_word(&program, o->argv[0]);
   cli_recipe_words(o, &words);
-  const char *said = words.s ? words.s : o->recipe;
+  cli_add_word(&words, "--run");
+  cli_add_word(&words, lt_run_path(t->run));
+  const char *self = program.s ? program.s : "", *said = words.s ? words.s : "";
   if (lt_corpus_documents(lt_run_corpus(t->run), LT_CORPUS_EVAL) > 0)
-    cli_progress_say(&t->progress, "eval    %s --eval %s --run %s", self, said, path);
+    cli_progress_say(&t->progress, "eval    %s --eval %s", self, said);
   if (lt_recipe_get(lt_run_recipe(t->run))->vocab > 0)
-    cli_progress_say(&t->progress, "text    %s --generate %s --run %s", self, said, path);
-  cli_progress_say(&t->progress, "go on   %s %s --run %s --resume --steps N", self, said, path);
+    cli_progress_say(&t->progress, "text    %s --generate %s", self, said);
+  cli_progress_say(&t->progress, "go on   %s %s --resume --steps N", self, said);
   cli_progress_say(&t->progress, "more    %s --help", self);
+  lt_text_free(&program);
   lt_text_free(&words);
 }
 

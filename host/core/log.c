@@ -7,7 +7,7 @@
 
 void lt_log_write(const lt_log *log, lt_log_level level, const char *fmt, ...) {
   if (!log || !log->fn) return;
-  char message[1024];
+  char message[LT_LOG_MOST];
   va_list args;
   va_start(args, fmt);
   int n = vsnprintf(message, sizeof message, fmt, args);

@@ -11,6 +11,7 @@ typedef struct lt_log {
   void *context;
 } lt_log;
 
+#define LT_LOG_MOST 1024 /* bytes of a message and its end */
 void lt_log_write(const lt_log *log, lt_log_level level, const char *fmt, ...) LT_PRINTF(3, 4);
 
 #endif

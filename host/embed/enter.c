@@ -32,14 +32,14 @@ static lt_status resume(lt_run *r, lt_error *e) {
   return st;
 }
 
-/* Before it goes on: a save that does not fit is understood by what has changed. */
-static lt_status compare(lt_run *r, lt_error *e) {
+/* Before it goes on: a save that does not fit is understood by what has changed. Rank 0 alone does so: where it cannot,
+** it must not leave the others waiting for it. */
+static void compare(lt_run *r) {
+  lt_error none = {0};
   lt_text settings = {0};
-  if (!r->folder.path) return LT_OK;
-  lt_status st = lt_recipe_print(r->recipe, &settings, e);
-  if (st == LT_OK) lt_earlier_compare(r->folder.path, settings.s ? settings.s : "", &r->watch.log);
+  if (r->folder.path && lt_recipe_print(r->recipe, &settings, &none) == LT_OK)
+    lt_earlier_compare(r->folder.path, settings.s ? settings.s : "", &r->watch.log);
   lt_text_free(&settings);
-  return st;
 }
 
 static lt_status describe(lt_run *r, lt_error *e) {
@@ -53,8 +53,8 @@ static lt_status describe(lt_run *r, lt_error *e) {
 }
 
 lt_status lt_run_enter(lt_run *r, bool again, lt_error *e) {
-  lt_status st = again ? compare(r, e) : LT_OK;
-  if (st == LT_OK && again) st = resume(r, e);
+  if (again) compare(r);
+  lt_status st = again ? resume(r, e) : LT_OK;
   if (st == LT_OK) st = lt_steer_open(r, e);
   if (st != LT_OK || !r->folder.path) return st;
   st = describe(r, e);

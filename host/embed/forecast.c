@@ -23,9 +23,9 @@ typedef struct forecaster {
 static void find_steps(const lt_recipe_settings *s, const lt_program *p, int64_t *first, int32_t *steps) {
   int32_t i = 0;
   while (i + 1 < s->n_length && lt_recipe_structure(s, s->length[i].length).length != p->plan.data.length) i++;
-  int64_t end = i + 1 < s->n_length ? s->length[i + 1].step : s->steps, n;
+  int64_t end = i + 1 < s->n_length && s->length[i + 1].step < s->steps ? s->length[i + 1].step : s->steps;
   *first = s->length[i].step;
-  n = end - *first;
+  const int64_t n = end - *first;
   *steps = n < 1 ? 1 : n < LT_FORECAST_STEPS ? (int32_t)n : LT_FORECAST_STEPS;
 }
 

@@ -4,6 +4,7 @@ local command = require "command"
 
 local recipe = [[
 local width = lt.arg("width", 16)
+lt.arg("note", "")
 return {
   data = { train = "text/*.txt", hold_out = 0.3, length = 32 },
   model = lt.nn.decoder { width = width, layers = 1, heads = 2, ffn = lt.nn.gelu { hidden = 24 } },
@@ -50,6 +51,14 @@ describe("a run that was there before", function()
     says(" --set 'data.train=text/0*.txt' --set optim.beta1=0.5\n", string.format("--eval %s --run %s/c", file, folder))
   end)
 
+  it("is told where they are, where they are too many for a line", function()
+    run(string.format("%s --run %s/d --steps 1 note=%s", file, folder, ("x"):rep(500)))
+    local said = run(string.format("--eval %s --run %s/d", file, folder))
+    assert.matches("warning: the run was started with arguments that this command leaves out; "
+      .. folder .. "/d/settings.txt has them\n", said, 1, true)
+    assert.not_matches("xxx", said)
+  end)
+
   it("is told by nothing where the command says all", function()
     local said = run(string.format("%s --resume --run '%s' --steps 3 width=24 --set optim.clip=0.5", file, name))
     assert.equal(0, warnings(said), said)
@@ -82,6 +91,7 @@ describe("a run that was there before", function()
 
   it("says where it is at its end, and what can be done with it where nobody named its folder", function()
     local words = "recipe.lua width=24 --set 'data.train=text/*.txt' --steps 1"
+    command.write(folder .. "/my own.lua", recipe)
     local function ended(more)
       os.execute(string.format("cd %s && '%s' %s %s > said 2>&1", folder, command.path, words, more))
       return command.read(folder .. "/said"):match "\n(saved .*)$"
@@ -98,6 +108,8 @@ describe("a run that was there before", function()
       assert.equal(0, os.execute(string.format("cd %s && '%s' %s %s > said 2>&1", folder, command.path, what,
         same:format(1))))
     end
+    words = "'my own.lua' --steps 1"
+    assert.matches("--eval 'my own.lua' --run 'runs/my own-1'\n", ended "", 1, true)
   end)
 
   it("is looked for where the command says", function()

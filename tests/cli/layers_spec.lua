@@ -5,7 +5,7 @@ local command = require "command"
 local recipe = [[
 return {
   seed = 3,
-  data = { train = "text/*.txt", length = 64 },
+  data = { train = "text/*.txt", length = lt.arg("grows", false) and { { 0, 64 }, { 2, 128 }, { 900, 64 } } or 64 },
   model = lt.nn.decoder { width = 16, layers = 2, heads = 2, attention = { window = { 8, false } } },
   optim = lt.optim.adamw { lr = lt.lr.constant { peak = 1e-3 } },
   layout = { mesh = { sp = "auto" }, exchange = { "direct", "ring" }, partition = "contiguous", block = 4 },
@@ -72,6 +72,22 @@ describe("the layers of a run", function()
       assert.equal(2 * 7 * kv * row, 1024 * tonumber(window:match "^([%d.]+) KiB$"))
       assert.equal(2 * length / 2 * kv * row, 1024 * tonumber(all:match "^([%d.]+) KiB$"))
     end
+  end)
+
+  it("are those of the steps that a length has, and the run", function()
+    local line = "\npredicted [^\n]- by the documents of (steps? [%d to]+);"
+    local function played(more)
+      local status, said = command.run(folder, "--check --ranks 2 " .. file .. " --set train.tokens=128 " .. more)
+      assert.equal(0, status, said)
+      local list = {}
+      for steps in said:gmatch(line) do list[#list + 1] = steps end
+      return list
+    end
+    assert.same({ "steps 0 to 1", "step 2" }, played "grows=true")
+    assert.same({ "steps 0 to 1", "steps 2 to 5" }, played "grows=true --set train.steps=800")
+    assert.same({ "steps 0 to 1", "step 2" }, played "grows=true --set train.steps=2") -- it has none
+    assert.same({ "steps 0 to 3" }, played "--set train.steps=2000")
+    assert.same({ "steps 0 to 1" }, played "--set train.steps=2")
   end)
 
   it("are not there on one rank", function()
