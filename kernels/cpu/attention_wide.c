@@ -199,7 +199,7 @@ static void apply_pairs(int64_t m, int64_t dim, int64_t k, const real *p, const 
       const __m512bh both = _mm512_cvtne2ps_pbh((__m512)lt_load(x + LT_VECTOR), (__m512)lt_load(x));
       _mm512_store_si512(pairs + i * LT_SIDE_PAIRS + j / 2, (__m512i)both);
     }
-  pair_product(BY_ROWS, m, lt_whole_strips(dim), lt_whole_strips(k) / 2, pairs, b, 1, add, c, f);
+  pair_product(BY_ROWS, m, lt_whole_strips(dim), (k + 1) / 2, pairs, b, 1, add, c, f);
 }
 
 /* c += p turned, times b; k is rows of p here, its columns as pairs. */

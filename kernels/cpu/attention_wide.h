@@ -68,7 +68,7 @@ LT_ALWAYS_INLINE void lt_fetch_some(lt_fetch *f, int64_t rows) {
   for (int64_t i = f->row; i < end; i++)
     for (int64_t a = 0; a < f->arrays; a++)
       for (int64_t b = 0; b < f->array[a].bytes; b += 64)
-        __builtin_prefetch((const char *)f->array[a].at + i * f->array[a].ld + b);
+        __builtin_prefetch((const char *)f->array[a].at + i * f->array[a].ld + b, 0, 2);
   f->row = end;
 }
 
@@ -99,7 +99,7 @@ void lt_wide_turn(const lt_wide *x, int64_t n, int64_t dim, real *to);
 void lt_wide_scores(int64_t m, int64_t n, int64_t dim, const lt_wide *x, int64_t first, const real *turned, real alpha,
                     real *s, lt_fetch *f);
 
-/* c[m][dim, padded] (+)= p[m][k] b[k][dim]; p is 0 from k to a whole strip. With some pairs hidden, what is not finite
+/* c[m][dim, padded] (+)= p[m][k] b[k][dim]; of an odd k, p[m][k] is 0 too. With some pairs hidden, what is not finite
 ** in b counts only where p != 0. */
 void lt_wide_apply(int64_t m, int64_t dim, int64_t k, const real *p, const lt_wide *b, int64_t first, bool some,
                    bool add, real *c, lt_fetch *f);

@@ -17,6 +17,7 @@
 typedef struct panel { /* query rows [i, i + rows) of a side */
   int64_t i, rows;
   lt_extent extent;
+  bool fresh; /* its sums are 0, its output is not written yet */
 } panel;
 
 #define PANELS ((LT_TILE + LT_PANEL_ROWS - 1) / LT_PANEL_ROWS)
@@ -24,6 +25,8 @@ typedef struct panel { /* query rows [i, i + rows) of a side */
 typedef struct side { /* up to LT_TILE query rows, and what runs along */
   int64_t q, n, panels;
   int64_t from, to; /* the run of keys at hand */
+  lt_extent extent;
+  bool started, meets; /* its rows are copied; it may see keys of the tile at hand */
   panel panel[PANELS];
   lt_wide x; /* of q */
   real out[LT_TILE * LT_WIDE_LD] LT_ALIGNED;
@@ -34,7 +37,8 @@ typedef struct side { /* up to LT_TILE query rows, and what runs along */
 typedef struct task {
   const lt_attention_args *a;
   int64_t head, kv_head, sides;
-  lt_extent extent;
+  int64_t meeting, met; /* sides that meet the tile of keys at hand, those that have */
+  const side *next;     /* the one that starts next */
   side side[LT_WIDE_SIDES];
   lt_keys keys;
   lt_wide k, v;
@@ -48,29 +52,40 @@ static_assert(sizeof(task) <= LT_WIDE_STACK, "a task fits a thread's stack");
 static void start(const task *w, side *u) {
   const lt_attention_args *a = w->a;
   const int64_t heads = a->r.heads, dim = a->r.dim;
+  if (u->started) return;
+  u->started = true;
   lt_wide_copy((const stored *)a->q + (u->q * heads + w->head) * dim, heads * dim, u->n, dim, false, &u->x);
   memset(u->sum, 0, (size_t)(u->n * LT_VECTOR) * sizeof(real));
+  for (int64_t p = 0; p < u->panels; p++) u->panel[p].fresh = a->first;
   for (int64_t i = 0; i < u->n; i++) {
     const int64_t at = (u->q + i) * heads + w->head;
-    memset(u->out + i * LT_WIDE_LD, 0, (size_t)lt_whole_strips(dim) * sizeof(real));
     u->top[i] = -(real)INFINITY;
     if (a->first) continue;
+    memset(u->out + i * LT_WIDE_LD, 0, (size_t)lt_whole_strips(dim) * sizeof(real));
     u->top[i] = ((const real *)a->carry_max)[at];
     u->sum[i * LT_VECTOR] = ((const real *)a->carry_sum)[at];
     memcpy(u->out + i * LT_WIDE_LD, (const real *)a->carry_out + at * dim, (size_t)dim * sizeof(real));
   }
+}
+
+static void divide(const task *w, side *u) {
+  const lt_attention_rows *r = &w->a->r;
+  u->started = false;
+  u->extent = lt_extent_of(r->q_position + u->q, r->q_document + u->q, u->n);
   u->panels = (u->n + LT_PANEL_ROWS - 1) / LT_PANEL_ROWS;
   for (int64_t p = 0; p < u->panels; p++) {
     panel *x = &u->panel[p];
     x->i = u->n * p / u->panels;
     x->rows = u->n * (p + 1) / u->panels - x->i;
-    x->extent = lt_extent_of(a->r.q_position + u->q + x->i, a->r.q_document + u->q + x->i, x->rows);
+    x->extent = lt_extent_of(r->q_position + u->q + x->i, r->q_document + u->q + x->i, x->rows);
   }
 }
 
-static void finish(const task *w, const side *u) {
+static void finish(const task *w, side *u) {
   const lt_attention_args *a = w->a;
   const int64_t dim = a->r.dim;
+  for (const panel *p = u->panel; p < u->panel + u->panels; p++)
+    if (p->fresh) memset(u->out + p->i * LT_WIDE_LD, 0, (size_t)(p->rows * LT_WIDE_LD) * sizeof(real));
   for (int64_t i = 0; i < u->n; i++) {
     const int64_t at = (u->q + i) * a->r.heads + w->head;
     const real *row = u->out + i * LT_WIDE_LD, sum = lt_vector_sum(lt_load(u->sum + i * LT_VECTOR));
@@ -88,6 +103,31 @@ static void finish(const task *w, const side *u) {
   }
 }
 
+/* ---- What is fetched before its turn ---- */
+
+/* A row of `dim` elements. Inline, or the compiler takes a function without visible effects for one that need not be
+** called. Into the second-level cache: the first one is full of the tile at hand. */
+LT_ALWAYS_INLINE void fetch_row(const stored *x, int64_t dim) {
+  for (int64_t d = 0; d < dim; d += 64 / (int64_t)sizeof(stored)) __builtin_prefetch(x + d, 0, 2);
+}
+
+/* With row i of a side that meets a tile of keys: its share of the next tile's, the same row of the next side, which
+** starts there, and of the output where the run ends soon. Few lines at a time: a processor forgets what it is asked for
+** beyond two dozen. */
+LT_ALWAYS_INLINE void fetch_ahead(const task *w, const side *u, int64_t i) {
+  const lt_attention_args *a = w->a;
+  const int64_t dim = a->r.dim, ld = (int64_t)a->r.heads * dim, ldk = (int64_t)a->r.kv_heads * dim;
+  const int64_t turn = w->met * LT_TILE + i, key = w->keys.first + w->keys.n + turn / w->meeting;
+  if (turn % w->meeting == 0 && key < a->r.rows_k) {
+    fetch_row((const stored *)a->k + key * ldk + w->kv_head * dim, dim);
+    fetch_row((const stored *)a->v + key * ldk + w->kv_head * dim, dim);
+  }
+  if (w->next && i < w->next->n) fetch_row((const stored *)a->q + (w->next->q + i) * ld + w->head * dim, dim);
+  if (a->last && w->keys.first + 2 * LT_TILE >= u->to)
+    for (int64_t d = 0; d < dim; d += 64 / (int64_t)sizeof(stored))
+      __builtin_prefetch((const stored *)a->out + (u->q + i) * ld + w->head * dim + d, 1);
+}
+
 /* ---- A panel against a tile of keys ---- */
 
 /* The running sum and output of row i follow its maximum from u->top[i] to `top`; by: what scores are lowered by now. */
@@ -99,13 +139,17 @@ static void follow(const task *w, side *u, int64_t i, real top, real by) {
   u->top[i] = top;
 }
 
-/* Row i of a side: its maximum moves up to that of s[from … to), the rest follows; s becomes exp(s - maximum). */
-static void soften_row(const task *w, side *u, int64_t i, int64_t from, int64_t to, real *s) {
+/* Row i of a side: its maximum moves up to that of s[from … to), the rest follows, if there is any; s becomes
+** exp(s - maximum). */
+static void soften_row(const task *w, side *u, int64_t i, bool fresh, int64_t from, int64_t to, real *s) {
   lt_vector tops = (lt_vector){0} + u->top[i];
   for (int64_t j = from; j < to; j += LT_VECTOR) tops = lt_vector_max(lt_load(s + j), tops);
   const real top = lt_vector_largest(tops);
   real by = top == -(real)INFINITY ? 0 : top; /* nothing seen yet: exp(-inf - 0) is 0 */
-  if (top != u->top[i]) follow(w, u, i, top, by);
+  if (fresh)
+    u->top[i] = top;
+  else if (top != u->top[i])
+    follow(w, u, i, top, by);
   if (lt_large((double)by)) {
     lt_row_exact(&u->x, i, &w->k, &w->keys, w->a->r.dim, w->a->r.scale, (double)by, from, to, s);
     by = 0;
@@ -119,40 +163,56 @@ static void soften_row(const task *w, side *u, int64_t i, int64_t from, int64_t 
   lt_store(u->sum + i * LT_VECTOR, sum);
 }
 
-static void meet(task *w, side *u, const panel *p) {
+/* Where the keys [from, to) of the tile end that a row of the panel may see: often halfway, on the diagonal. */
+static int64_t end_of_seen(const lt_attention_rows *r, const lt_keys *k, const lt_extent *q, int64_t from, int64_t to) {
+  const int32_t *position = r->k_position + k->first, *document = r->k_document + k->first;
+  while (to > from && (position[to - 1] > q->position_high || document[to - 1] < q->document_low ||
+                       document[to - 1] > q->document_high))
+    to--;
+  return to;
+}
+
+static void meet(task *w, side *u, panel *p) {
   const lt_attention_rows *r = &w->a->r;
   lt_sight sight[LT_SIDE_STRIPS];
-  int64_t first = w->keys.strips, last = 0;
-  bool some = w->keys.n % LT_STRIP != 0;
+  int64_t first = w->keys.strips, last = 0, odd = w->keys.n / LT_STRIP; /* strips: seen at all; not seen whole, from */
   for (int64_t t = 0; t < w->keys.strips; t++) {
     sight[t] = lt_sight_of(&p->extent, &w->keys.strip[t], r->window);
     if (sight[t] == LT_SIGHT_NONE) continue;
     if (first > t) first = t;
     last = t + 1;
   }
-  if (first >= last) return;
-  for (int64_t t = first; t < last; t++) some |= sight[t] != LT_SIGHT_ALL;
-  const int64_t from = first * LT_STRIP, to = last * LT_STRIP, end = to < w->keys.n ? to : w->keys.n;
+  for (int64_t t = last - 1; t >= first; t--)
+    if (sight[t] != LT_SIGHT_ALL && odd > t) odd = t;
+  const int64_t from = first * LT_STRIP;
+  int64_t to = last * LT_STRIP, end = to < w->keys.n ? to : w->keys.n;
+  if (odd < last) end = end_of_seen(r, &w->keys, &p->extent, from, end);
+  if (from >= end) return;
   lt_wide_scores(p->rows, to - from, r->dim, &u->x, p->i, w->turned + from, (real)r->scale, w->s + from, NULL);
   if (w->a->key_bias)
     for (int64_t i = 0; i < p->rows; i++)
       for (int64_t j = from; j < to; j++) w->s[i * LT_SIDE_LD + j] += w->keys.bias[j];
-  if (some) lt_keys_hide(r, &w->keys, u->q + p->i, p->rows, from, to, w->s);
-  for (int64_t i = 0; i < p->rows; i++) soften_row(w, u, p->i + i, from, to, w->s + i * LT_SIDE_LD);
-  lt_wide_apply(p->rows, r->dim, end - from, w->s + from, &w->v, from, some, true, u->out + p->i * LT_WIDE_LD, NULL);
+  to = (end + LT_VECTOR - 1) / LT_VECTOR * LT_VECTOR;
+  if (odd < last) lt_keys_hide(r, &w->keys, u->q + p->i, p->rows, odd * LT_STRIP, to, w->s);
+  for (int64_t i = 0; i < p->rows; i++) {
+    fetch_ahead(w, u, p->i + i);
+    soften_row(w, u, p->i + i, p->fresh, from, to, w->s + i * LT_SIDE_LD);
+  }
+  lt_wide_apply(p->rows, r->dim, end - from, w->s + from, &w->v, from, odd < last, !p->fresh,
+                u->out + p->i * LT_WIDE_LD, NULL);
+  p->fresh = false;
 }
 
-/* Fetch rows of k and v of the tile after this one: a share of them for every panel that is met. Inline, or the compiler
-** takes a function without visible effects for one that need not be called. */
-LT_ALWAYS_INLINE void fetch_next(const task *w, int64_t met) {
-  const lt_attention_args *a = w->a;
-  const int64_t dim = a->r.dim, ld = (int64_t)a->r.kv_heads * dim;
-  const int64_t step = 2 * LT_TILE / (w->sides * PANELS) + 1; /* of 2 LT_TILE rows, every second one of v */
-  for (int64_t i = met * step; i < (met + 1) * step && i < 2 * LT_TILE; i++) {
-    const int64_t row = w->keys.first + w->keys.n + i / 2;
-    if (row >= a->r.rows_k) break;
-    const stored *x = (const stored *)(i % 2 ? a->v : a->k) + row * ld + w->kv_head * dim;
-    for (int64_t d = 0; d < dim; d += 64 / (int64_t)sizeof(stored)) __builtin_prefetch(x + d);
+/* ---- Keys after keys ---- */
+
+/* Which sides meet the tile at hand. */
+static void find_meeting(task *w) {
+  w->met = w->meeting = 0;
+  for (int64_t i = 0; i < w->sides; i++) {
+    side *u = &w->side[i];
+    u->meets = w->keys.first >= u->from && w->keys.first < u->to &&
+               lt_sight_of(&u->extent, &w->keys.all, w->a->r.window) != LT_SIGHT_NONE;
+    w->meeting += u->meets;
   }
 }
 
@@ -160,21 +220,21 @@ LT_ALWAYS_INLINE void fetch_next(const task *w, int64_t met) {
 static void look_at_keys(task *w, int64_t first, int64_t n) {
   const lt_attention_args *a = w->a;
   const int64_t dim = a->r.dim, ld = (int64_t)a->r.kv_heads * dim, at = first * ld + w->kv_head * dim;
-  int64_t met = 0;
   w->keys.first = first;
   w->keys.n = n;
   lt_keys_look(&a->r, a->key_bias, w->kv_head, &w->keys);
-  if (lt_sight_of(&w->extent, &w->keys.all, a->r.window) == LT_SIGHT_NONE) return;
+  find_meeting(w);
+  if (!w->meeting) return;
   lt_wide_copy((const stored *)a->k + at, ld, n, dim, false, &w->k);
   lt_wide_turn(&w->k, n, dim, w->turned);
   lt_wide_copy((const stored *)a->v + at, ld, n, dim, true, &w->v);
   for (int64_t i = 0; i < w->sides; i++) {
     side *u = &w->side[i];
-    if (first < u->from || first >= u->to) continue;
-    for (int64_t p = 0; p < u->panels; p++) {
-      fetch_next(w, met++);
-      meet(w, u, &u->panel[p]);
-    }
+    if (!u->meets) continue;
+    start(w, u);
+    w->next = i + 1 < w->sides && !u[1].started ? u + 1 : NULL;
+    for (int64_t p = 0; p < u->panels; p++) meet(w, u, &u->panel[p]);
+    w->met++;
   }
 }
 
@@ -195,7 +255,7 @@ static bool next_run(task *w, const lt_cut *cut, int64_t tile, int s, int64_t *f
 /* The sides of a task: tiles from `tile` on, `most` of them. */
 static void attend(const lt_attention_args *a, const lt_cut *cut, int64_t tile, int64_t most, int64_t head) {
   task w; /* a megabyte: set where it is used */
-  int64_t rows = 0, from, to;
+  int64_t from, to;
   w.a = a;
   w.head = head;
   w.kv_head = lt_kv_head(&a->r, head);
@@ -203,14 +263,15 @@ static void attend(const lt_attention_args *a, const lt_cut *cut, int64_t tile, 
     side *u = &w.side[w.sides];
     u->q = lt_cut_tile(cut, tile + w.sides, &u->n);
     if (u->n <= 0) break;
-    rows += u->n;
-    start(&w, u);
+    divide(&w, u);
   }
   if (!w.sides) return;
-  w.extent = lt_extent_of(a->r.q_position + w.side[0].q, a->r.q_document + w.side[0].q, rows);
   for (int run = 0; next_run(&w, cut, tile, run, &from, &to); run++)
     for (int64_t k = from; k < to; k += LT_TILE) look_at_keys(&w, k, to - k < LT_TILE ? to - k : LT_TILE);
-  for (int64_t i = 0; i < w.sides; i++) finish(&w, &w.side[i]);
+  for (int64_t i = 0; i < w.sides; i++) {
+    start(&w, &w.side[i]); /* if it has seen nothing */
+    finish(&w, &w.side[i]);
+  }
 }
 
 /* Query tiles a task takes. Those of several blocks only if their runs start and end between the same tiles of keys. */
