@@ -10,6 +10,12 @@
 #include <string.h>
 #include <unistd.h>
 
+/* The stack of a script's error; of one that came before its first line there is none. */
+static void print_traceback(const lt_script *s) {
+  const char *text = s ? lt_script_traceback(s) : "", *first = strchr(text, '\n');
+  if (first && strchr(first + 1, '\n')) fprintf(stderr, "%s\n", text);
+}
+
 static int run_script(const cli_options *o) {
   lt_error e = {0};
   lt_script *s = NULL;
@@ -19,7 +25,7 @@ static int run_script(const cli_options *o) {
   if (st == LT_OK) st = lt_script_run_file(s, o->script, o->n_arg, o->arg, &status, &e);
   if (st != LT_OK) {
     cli_print_error(&e);
-    if (s && lt_script_traceback(s)[0]) fprintf(stderr, "%s\n", lt_script_traceback(s));
+    print_traceback(s);
     status = st;
   }
   lt_script_free(s);

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define BIT(command) (1u << (command))
 #define TRAINING     (BIT(CLI_TRAIN) | BIT(CLI_SWEEP))
@@ -315,7 +316,9 @@ static lt_status read_word(reader *r, const char *w) {
     return lt_fail(r->e, LT_USAGE, "%s takes two words at most: %s, %s and %s", cli_commands[o->command].name,
                    o->recipe, o->other, w);
   } else {
-    return lt_fail(r->e, LT_USAGE, "one recipe at a time: %s, %s and %s", o->recipe, o->other, w);
+    lt_fail(r->e, LT_USAGE, "one recipe at a time: %s, %s and %s", o->recipe, o->other, w);
+    lt_error_hint(r->e, "arguments of a recipe are name=value, without blanks");
+    return LT_USAGE;
   }
   return LT_OK;
 }
@@ -344,6 +347,29 @@ static lt_status check_stage(const char *name, lt_error *e) {
   return LT_USAGE;
 }
 
+/* A command without its dashes is taken for a recipe, or for a second one. */
+static void hint_command(const cli_options *o, lt_error *e) {
+  for (int c = 0; c < CLI_COMMANDS; c++) {
+    const char *name = cli_commands[c].name;
+    if (strcmp(name + strspn(name, "-"), o->recipe) != 0 &&
+        (!o->other || strcmp(name + strspn(name, "-"), o->other) != 0))
+      continue;
+    if (c == CLI_TRAIN)
+      lt_error_hint(e, "ltrain-lua RECIPE.lua trains");
+    else
+      lt_error_hint(e, "did you mean %s?", name);
+  }
+}
+
+static lt_status check_recipe(const cli_options *o, lt_error *e) {
+  lt_error near = {.code = LT_USAGE};
+  hint_command(o, &near);
+  if (!near.hint[0] || access(o->recipe, F_OK) == 0) return LT_OK;
+  lt_fail(e, LT_USAGE, "there is no recipe %s", o->recipe);
+  lt_error_hint(e, "%s", near.hint);
+  return LT_USAGE;
+}
+
 /* What was said must mean something with the command: nothing is silently ignored. */
 static lt_status settle(reader *r) {
   cli_options *o = r->o;
@@ -363,9 +389,11 @@ static lt_status settle(reader *r) {
     o->scope = o->other;
   } else if (o->other) {
     lt_fail(e, LT_USAGE, "one recipe at a time: %s and %s", o->recipe, o->other);
+    hint_command(o, e);
     lt_error_hint(e, "arguments of a recipe are name=value");
     return LT_USAGE;
   }
+  if (recipe && check_recipe(o, e) != LT_OK) return LT_USAGE;
   if (o->stage && check_stage(o->stage, e) != LT_OK) return LT_USAGE;
   if (o->n_list > 1 && o->command != CLI_VERIFY)
     return lt_fail(e, LT_USAGE, "several numbers of ranks are for --verify-layout");

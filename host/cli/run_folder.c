@@ -81,6 +81,11 @@ lt_status cli_run_saves(const cli_options *o, char **path, char **saves, lt_erro
   lt_status st = cli_run_folder(&newest, path, e);
   if (st == LT_OK && access(*path, F_OK) != 0) st = lt_durable_fail(e, "look into the folder of the run", *path);
   if (st == LT_OK && !(*saves = lt_durable_join(*path, "saves"))) st = lt_fail_memory(e, 64, "a file name");
+  if (st == LT_OK && access(*saves, F_OK) != 0) {
+    st = lt_fail(e, LT_DATA, "the folder has no saves: its run has made none yet, or it is no run's");
+    lt_error_where(e, "%s", *path);
+    lt_error_hint(e, "--run DIR names the folder of one run, like runs/small-1");
+  }
   return st;
 }
 

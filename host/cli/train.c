@@ -7,6 +7,7 @@
 
 #include <signal.h>
 #include <stdlib.h>
+#include <time.h>
 
 typedef struct training {
   cli_options *o;
@@ -16,16 +17,25 @@ typedef struct training {
 
 /* ---- Signals ---- */
 
-/* The one variable a signal can reach. A second signal ends the process as if nobody listened. */
-static volatile sig_atomic_t interrupted;
+/* What a signal can reach. One that comes a second or more after the first ends the process as if nobody listened; one
+** that comes sooner may be the same: timeout(1) sends to the process, then to its group. */
+static volatile sig_atomic_t interrupted, interrupted_at;
 
 static void on_signal(int number) {
-  (void)number;
-  interrupted = 1;
+  struct timespec now = {0};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  const sig_atomic_t at = (sig_atomic_t)now.tv_sec;
+  if (!interrupted) {
+    interrupted = 1;
+    interrupted_at = at;
+  } else if (at - interrupted_at > 1) {
+    signal(number, SIG_DFL);
+    raise(number); /* delivered when this returns */
+  }
 }
 
 static void listen_to_signals(void) {
-  struct sigaction a = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND | SA_RESTART};
+  struct sigaction a = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
   sigemptyset(&a.sa_mask);
   sigaction(SIGINT, &a, NULL);
   sigaction(SIGTERM, &a, NULL);

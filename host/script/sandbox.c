@@ -109,6 +109,7 @@ static bool push_file(lua_State *L, const char *path, bool may_wait) {
   if (stat(path, &info) != 0) return false;
   bool plain = S_ISREG(info.st_mode);
   if (!plain && !may_wait) lt_lua_fail(L, "%s is no file", path);
+  if (S_ISDIR(info.st_mode)) lt_lua_fail(L, "a folder is no recipe");
   size_t most = plain && info.st_size < (off_t)MOST_SOURCE ? (size_t)info.st_size : MOST_SOURCE;
   char *room = lua_newuserdata(L, most + 1);
   FILE *f = fopen(path, "rb");

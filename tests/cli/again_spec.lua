@@ -112,10 +112,25 @@ describe("a run that was there before", function()
     assert.matches("--eval 'my own.lua' --run 'runs/my own-1'\n", ended "", 1, true)
   end)
 
+  it("is saved where timeout ends it, which sends its signal twice", function()
+    local step, seconds = nil, 1
+    while not step and seconds < 60 do -- it may not have begun to listen before
+      os.execute(string.format("rm -rf %s/t; timeout -k 20 %d '%s' %s --steps 1000000 --run %s/t > %s/said 2>&1",
+        folder, seconds, command.path, file, folder, folder))
+      step, seconds = command.read(folder .. "/said"):match "interrupted: step (%d+) is saved\n", seconds * 3
+    end
+    assert.is_true(tonumber(step) > 0)
+    says("going on from " .. folder .. "/t/saves/step-" .. step,
+      string.format("%s --resume --run %s/t --steps %d", file, folder, step + 1))
+  end)
+
   it("is looked for where the command says", function()
     for _, what in ipairs { "--eval", "--generate" } do
       says(name .. "x: cannot look into the folder of the run: No such file or directory\n",
         string.format("%s %s --run '%sx'", what, file, name), 4)
+      says(folder .. "/text: the folder has no saves: its run has made none yet, or it is no run's\n  hint: --run DIR "
+        .. "names the folder of one run, like runs/small-1\n", string.format("%s %s --run %s/text", what, file,
+        folder), 4)
       local said = run(what .. " " .. file, 2)
       assert.equal("there is no run of this recipe: no folder runs/recipe-N\n"
         .. "  hint: --run DIR names the folder of a run\n", said)

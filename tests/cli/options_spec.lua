@@ -4,7 +4,10 @@ local command = require "command"
 
 describe("ltrain-lua", function()
   local folder
-  setup(function() folder = command.scratch() end)
+  setup(function()
+    folder = command.scratch()
+    os.execute("mkdir " .. folder .. "/text")
+  end)
   teardown(function() command.remove(folder) end)
 
   local function run(arguments, status)
@@ -76,6 +79,12 @@ describe("ltrain-lua", function()
     it("words it has no use for", function()
       refuse("a.lua b.lua", "one recipe at a time: a.lua and b.lua", "arguments of a recipe are name=value")
       refuse("", "no recipe given")
+      refuse("help", "there is no recipe help", "did you mean --help?")
+      refuse("check a.lua", "one recipe at a time: check and a.lua", "did you mean --check?")
+      refuse("train a.lua", "one recipe at a time: train and a.lua", "ltrain-lua RECIPE.lua trains")
+      refuse("a.lua width = 64", "one recipe at a time: a.lua, width and 64",
+        "arguments of a recipe are name=value, without")
+      assert.equal(folder .. "/text: a folder is no recipe\n", run(folder .. "/text", 3))
       refuse("-- --check", "--check", nil) -- a recipe of that name
     end)
   end)
@@ -101,7 +110,8 @@ describe("ltrain-lua", function()
       assert.matches("stack traceback:.*s%.lua:1: in function 'f'.*s%.lua:2: in main chunk", said)
       command.write(folder .. "/wrong.lua", "local x = = 1\n")
       assert.matches("wrong.lua:1: unexpected symbol near '='", run("--script " .. folder .. "/wrong.lua", 1), 1, true)
-      assert.matches("nothing.lua", run("--script " .. folder .. "/nothing.lua", 4), 1, true)
+      assert.equal(folder .. "/nothing.lua: the script cannot be read: No such file or directory\n",
+        run("--script " .. folder .. "/nothing.lua", 4))
     end)
   end)
 
