@@ -25,7 +25,40 @@ static lt_plan late(lt_plan p) {
   return p;
 }
 
+/* Eight ranks, heads of 64 in float32: bytes in the unit of 64 * 4 * (a rank's rows) are small numbers, by hand. Over links a
+** little slower than where two exchanges take as long one is chosen, over faster ones the other. */
+#define TOKENS 65536
+static void check_turn(double bytes, int64_t heads, int64_t kv_heads, lt_exchange slow, lt_exchange fast) {
+  const double compute =
+      14 * (double)heads * 64 * TOKENS / 2 / 5e10; /* a row: all keys before it, half of them on average */
+  const double link = bytes * 64 * 4 / compute;    /* as many seconds for these bytes */
+  CHECK_INT(choice(plan_of(8, 0, 1, TOKENS, 0.98 * link, 1e9), heads, kv_heads, 0), slow);
+  CHECK_INT(choice(plan_of(8, 0, 1, TOKENS, 1.02 * link, 1e9), heads, kv_heads, 0), fast);
+}
+
+static void check_turns(void) {
+  /* Hops hide behind kernels, an all-to-all and a gather do not. Hops: k and v of seven others, twice, and back once. */
+  const double hops8 = 7 * 3 * 2 * 8, hops4 = 7 * 3 * 2 * 4;
+  /* q, dq, out and dout by heads, and k, v and their gradients: seven eighths of a rank's go to others. */
+  check_turn(0.99 * hops8 - 7.0 / 8 * (4 * 8 + 4 * 8), 8, 8, LT_EXCHANGE_ULYSSES, LT_EXCHANGE_DIRECT);
+  /* Four heads of keys on eight ranks: k and v of seven others and the sums of their gradients, rather than all of them to
+  ** each rank and queries besides. */
+  check_turn(0.99 * hops4 - 7 * 4 * 4, 8, 4, LT_EXCHANGE_ALL_GATHER, LT_EXCHANGE_DIRECT);
+
+  /* Two machines of four ranks, nothing to compute. Of the bytes of all hops, 42, a ring sends k and v once to the other
+  ** machine, its sums from all four; a gather 28 from all four; with two levels 6 of 42 cross from all four, while the rest
+  ** goes round inside. Turns are where the link between is so many times the one inside. */
+  const double ring = (4 * 28 - 0.99 * 4 * 14) / (0.99 * 28), two_level = 4 * 28 / (0.99 * 36);
+  for (int fast = 0; fast < 2; fast++)
+    for (int inner = 0; inner <= 4; inner += 4) {
+      lt_plan p = plan_of(8, inner, 2, TOKENS, 1e7, 1e7 * (inner ? two_level : ring) * (fast ? 1.02 : 0.98));
+      p.machine.flops = 1e30;
+      CHECK_INT(choice(p, 32, 1, 0), fast ? LT_EXCHANGE_ALL_GATHER : inner ? LT_EXCHANGE_TWO_LEVEL : LT_EXCHANGE_RING);
+    }
+}
+
 int main(void) {
+  check_turns();
   /* One rank: nothing to exchange. On one machine kernels hide every hop. */
   CHECK_INT(choice(plan_of(1, 0, 1, 65536, 5e9, 1e9), 8, 8, 0), LT_EXCHANGE_ALL_GATHER);
   CHECK_INT(choice(plan_of(8, 0, 1, 65536, 5e9, 1e9), 8, 8, 0), LT_EXCHANGE_DIRECT);
