@@ -1,41 +1,12 @@
-/* simulate.c: first every rank's items get their extents, as an executor would give them, and from these their bytes and
-** seconds; then the lanes of all ranks are walked side by side. A transfer begins when both of its ends have come to it, and
-** those of a lane follow each other: they share its link. Kernels take what the machine's profile says, alone. */
-#include "run/simulate.h"
+/* simulate.c: what the items of a step cost: every rank's get their extents, as an executor would give them, and from these
+** their bytes and seconds. Attention costs the pairs of a query and a key it sees that there are between the parts of the deal
+** its rows are of; kernels take what the machine's profile says. */
+#include "run/simulate_inside.h"
 
 #include "data/pairs.h"
 #include "graph/ops/attention_rows.h"
-#include "graph/ops/hop.h"
 #include "graph/ops/table.h"
 #include "run/step_sizes.h"
-
-typedef struct played_item {
-  double seconds;         /* a kernel; a collective but a hop */
-  double arrived, end;    /* when its rank came to it, when it has ended */
-  int64_t sent, received; /* bytes */
-} played_item;
-
-typedef struct sight { /* pairs of a window, in part dp of a unit */
-  int64_t window;
-  int32_t dp, unit;
-  int64_t *pairs; /* [sp * sp] */
-} sight;
-
-struct lt_simulation {
-  const lt_program *p;
-  lt_deal *deal;
-  int32_t depth;        /* how far hops start ahead; 0: as far as they can */
-  played_item **item;   /* [world][items] */
-  lt_played *rank;      /* [world] */
-  int32_t *next;        /* [world * LT_LANES] */
-  double *lane;         /* [world * LT_LANES] when the last item of it ended */
-  int64_t *size;        /* [sizes] of the rank at hand */
-  lt_operand *operand;  /* [the most of an item] */
-  bool *queries, *keys; /* [dp * sp] parts that the attention at hand has of them */
-  LT_VEC(sight) seen;
-  int32_t *position; /* of an outline, [room] */
-  int64_t room;
-};
 
 /* ---- Made once ---- */
 
@@ -51,14 +22,13 @@ static bool allocate(lt_simulation *s) {
   const size_t world = (size_t)p->plan.mesh.world;
   const size_t parts = (size_t)lt_mesh_dp(&p->plan.mesh) * (size_t)lt_mesh_sp(&p->plan.mesh);
   int32_t operands = 0;
-  s->item = calloc(world, sizeof(played_item *));
+  s->item = calloc(world, sizeof(lt_played_item *));
   s->rank = calloc(world, sizeof *s->rank);
-  s->next = calloc(world * LT_LANES, sizeof *s->next);
   s->lane = calloc(world * LT_LANES, sizeof *s->lane);
   s->size = calloc((size_t)p->graph->sizes.node.n + 1, sizeof *s->size);
   s->queries = calloc(parts, sizeof *s->queries);
   s->keys = calloc(parts, sizeof *s->keys);
-  bool ok = s->item && s->rank && s->next && s->lane && s->size && s->queries && s->keys;
+  bool ok = s->item && s->rank && s->lane && s->size && s->queries && s->keys;
   for (size_t r = 0; ok && r < world; r++) {
     const int32_t most = most_operands(p->schedule[r]);
     s->item[r] = calloc((size_t)p->schedule[r]->item.n + 1, sizeof *s->item[r]);
@@ -105,7 +75,6 @@ void lt_simulation_free(lt_simulation *s) {
   lt_deal_free(s->deal);
   free(s->item);
   free(s->rank);
-  free(s->next);
   free(s->lane);
   free(s->size);
   free(s->operand);
@@ -141,8 +110,8 @@ static const int64_t *find_pairs(lt_simulation *s, const lt_step_table *t, int64
   for (int64_t i = 0; i < s->seen.n; i++)
     if (s->seen.at[i].window == window && s->seen.at[i].dp == dp && s->seen.at[i].unit == unit)
       return s->seen.at[i].pairs;
-  sight *slot = lt_vec_push(&s->seen);
-  if (slot) *slot = (sight){window, dp, unit, malloc(sp * sp * sizeof *slot->pairs)};
+  lt_seen_pairs *slot = lt_vec_push(&s->seen);
+  if (slot) *slot = (lt_seen_pairs){window, dp, unit, malloc(sp * sp * sizeof *slot->pairs)};
   if (!slot || !slot->pairs) {
     lt_fail_memory(e, sp * sp * sizeof *slot->pairs, "the pairs of a step");
     return NULL;
@@ -174,13 +143,13 @@ static lt_status count_pairs(lt_simulation *s, const lt_schedule *c, const lt_it
 }
 
 static lt_status cost_item(lt_simulation *s, const lt_schedule *c, const lt_item *it, const lt_step_table *t,
-                           played_item *out, lt_error *e) {
+                           lt_played_item *out, lt_error *e) {
   const lt_machine *m = &s->p->plan.machine;
   const int32_t operands = it->n_in + it->n_out;
   const lt_node *n = it->node == LT_NONE ? NULL : &c->graph->node.at[it->node];
   double pairs = -1;
   lt_cost cost;
-  *out = (played_item){0};
+  *out = (lt_played_item){0};
   for (int32_t k = 0; k < operands; k++) {
     const lt_operand_plan *p = &c->operand.at[it->operand + k];
     lt_operand *o = &s->operand[k];
@@ -226,132 +195,6 @@ static lt_status cost_rank(lt_simulation *s, int32_t r, const lt_step_table *t, 
   return st;
 }
 
-/* ---- When they end ---- */
-
-static int32_t next_of(const lt_schedule *c, int32_t lane, int32_t from) {
-  while (from < c->item.n && (int32_t)c->item.at[from].lane != lane) from++;
-  return from;
-}
-
-static double later(double a, double b) { return a > b ? a : b; }
-
-/* Has all ended that the item its lane is at waits for, and when? */
-static bool arrives(lt_simulation *s, int32_t r, int32_t lane) {
-  const lt_schedule *c = s->p->schedule[r];
-  const int32_t *next = s->next + (int64_t)r * LT_LANES, i = next[lane];
-  if (i >= c->item.n) return false;
-  const lt_item *it = &c->item.at[i];
-  const int32_t credit = lt_schedule_credit(c, i, s->depth);
-  double at = s->lane[(int64_t)r * LT_LANES + lane];
-  for (int32_t k = 0; k <= it->n_wait; k++) {
-    const int32_t w = k < it->n_wait ? c->wait.at[it->wait + k] : credit;
-    if (w == LT_NONE) continue;
-    if (next[c->item.at[w].lane] <= w) return false;
-    at = later(at, s->item[r][w].end);
-  }
-  s->item[r][i].arrived = at;
-  return true;
-}
-
-static void end_item(lt_simulation *s, int32_t r, int32_t lane, double end) {
-  int32_t *next = &s->next[(int64_t)r * LT_LANES + lane];
-  s->item[r][*next].end = s->lane[(int64_t)r * LT_LANES + lane] = end;
-  s->rank[r].seconds = later(s->rank[r].seconds, end);
-  *next = next_of(s->p->schedule[r], lane, *next + 1);
-}
-
-static bool compute(lt_simulation *s, int32_t r) {
-  bool moved = false;
-  while (arrives(s, r, LT_LANE_COMPUTE)) {
-    const played_item *x = &s->item[r][s->next[(int64_t)r * LT_LANES]];
-    s->rank[r].waited += x->arrived - s->lane[(int64_t)r * LT_LANES];
-    s->rank[r].computed += x->seconds;
-    end_item(s, r, LT_LANE_COMPUTE, x->arrived + x->seconds);
-    moved = true;
-  }
-  return moved;
-}
-
-static played_item *item_at(const lt_simulation *s, int32_t r, int32_t lane) {
-  return &s->item[r][s->next[(int64_t)r * LT_LANES + lane]];
-}
-
-/* The end of a hop on one rank: of what comes and of what goes; where nothing does nobody is waited for. */
-static double end_of_hop(const lt_simulation *s, const lt_group_plan *g, const lt_node *n, int32_t lane, int32_t self) {
-  const lt_plan *p = &s->p->plan;
-  const int32_t me = g->rank[self], from = g->rank[lt_hop_receives_from(s->p->graph, n, self)],
-                to = g->rank[lt_hop_sends_to(s->p->graph, n, self)];
-  const played_item *x = item_at(s, me, lane);
-  double end = x->arrived;
-  if (x->received > 0)
-    end = later(end, later(x->arrived, item_at(s, from, lane)->arrived) +
-                         lt_hop_seconds(&p->machine, &p->mesh, from, me, (double)x->received));
-  if (x->sent > 0)
-    end = later(end, later(x->arrived, item_at(s, to, lane)->arrived) +
-                         lt_hop_seconds(&p->machine, &p->mesh, me, to, (double)x->sent));
-  return end;
-}
-
-/* Have all members come to the transfer that a lane of rank r is at? *at: when the last one did. */
-static bool all_arrive(lt_simulation *s, int32_t r, int32_t lane, const lt_group_plan *g, double *at) {
-  const lt_item *it = &s->p->schedule[r]->item.at[s->next[(int64_t)r * LT_LANES + lane]];
-  *at = 0;
-  for (int32_t k = 0; k < g->n; k++) {
-    const int32_t q = g->rank[k], j = s->next[(int64_t)q * LT_LANES + lane];
-    if (!arrives(s, q, lane)) return false;
-    const lt_item *other = &s->p->schedule[q]->item.at[j];
-    if (other->node != it->node || other->unit != it->unit) return false;
-    *at = later(*at, s->item[q][j].arrived);
-  }
-  return true;
-}
-
-/* The transfer that a lane of rank r is at, on all its members, if all have come to it. */
-static bool transfer(lt_simulation *s, int32_t r, int32_t lane) {
-  const lt_schedule *c = s->p->schedule[r];
-  double all, slowest = 0;
-  if (!arrives(s, r, lane)) return false;
-  const lt_item *it = &c->item.at[s->next[(int64_t)r * LT_LANES + lane]];
-  const lt_group_plan *g = &c->group.at[it->group];
-  const lt_node *n = &c->graph->node.at[it->node];
-  if (!all_arrive(s, r, lane, g, &all)) return false;
-  for (int32_t k = 0; k < g->n; k++) slowest = later(slowest, item_at(s, g->rank[k], lane)->seconds);
-  for (int32_t k = 0; k < g->n; k++) {
-    played_item *x = item_at(s, g->rank[k], lane);
-    x->end = n->op == &lt_op_hop ? end_of_hop(s, g, n, lane, k) : all + slowest;
-  }
-  for (int32_t k = 0; k < g->n; k++) {
-    const played_item *x = item_at(s, g->rank[k], lane);
-    s->rank[g->rank[k]].sent += (double)x->sent;
-    s->rank[g->rank[k]].received += (double)x->received;
-    end_item(s, g->rank[k], lane, x->end);
-  }
-  return true;
-}
-
-static lt_status play(lt_simulation *s, lt_error *e) {
-  const int32_t world = s->p->plan.mesh.world;
-  bool moved = true, ended = true;
-  for (int32_t r = 0; r < world; r++) {
-    s->rank[r] = (lt_played){0};
-    for (int32_t m = 0; m < LT_LANES; m++) {
-      s->next[(int64_t)r * LT_LANES + m] = next_of(s->p->schedule[r], m, 0);
-      s->lane[(int64_t)r * LT_LANES + m] = 0;
-    }
-  }
-  while (moved) {
-    moved = false;
-    for (int32_t r = 0; r < world; r++) {
-      moved = compute(s, r) || moved;
-      for (int32_t m = LT_LANE_COMPUTE + 1; m < LT_LANES; m++) moved = transfer(s, r, m) || moved;
-    }
-  }
-  for (int32_t r = 0; r < world; r++)
-    for (int32_t m = 0; m < LT_LANES; m++)
-      ended = ended && s->next[(int64_t)r * LT_LANES + m] >= s->p->schedule[r]->item.n;
-  return ended ? LT_OK : lt_fail(e, LT_FAILED, "the schedules of the ranks wait for each other for ever");
-}
-
 /* ---- A step ---- */
 
 /* Positions of an outline. */
@@ -371,14 +214,15 @@ lt_status lt_simulation_step(lt_simulation *s, const lt_step_table *t, lt_error 
   forget(s);
   if (st == LT_OK) st = lt_deal_step(s->deal, &whole, s->p->plan.data.block, e);
   for (int32_t r = 0; r < s->p->plan.mesh.world && st == LT_OK; r++) st = cost_rank(s, r, &whole, e);
-  return st == LT_OK ? play(s, e) : st;
+  return st == LT_OK ? lt_simulation_play(s, e) : st;
 }
 
 const lt_played *lt_simulation_ranks(const lt_simulation *s) { return s->rank; }
 
 double lt_simulation_seconds(const lt_simulation *s) {
   double slowest = 0;
-  for (int32_t r = 0; r < s->p->plan.mesh.world; r++) slowest = later(slowest, s->rank[r].seconds);
+  for (int32_t r = 0; r < s->p->plan.mesh.world; r++)
+    if (s->rank[r].seconds > slowest) slowest = s->rank[r].seconds;
   return slowest;
 }
 

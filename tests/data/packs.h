@@ -46,32 +46,9 @@ typedef struct pack_cost {
   double work;    /* pairs of the busiest rank over the mean */
   double traffic; /* rows of keys that owners hand to those who see them, over those of a full ring */
   double ring;    /* the same, handed on from neighbour to neighbour */
-  double step;    /* a simulated step over the mean rank's computing alone */
   double share;   /* most blocks of a rank over a fair share */
   int32_t idle;   /* ranks without a block */
 } pack_cost;
-
-/* A step of one layer's attention: hops by the direct route, two buffers: a hop's keys travel while those before are
-** computed with. One core and one link of a plain machine: 4 flops a pair and feature forward, 10 backward, of 256
-** features at 50 GFLOP/s; keys and values of 128 features in float32, and their gradients, three times over, at 4
-** GB/s. */
-static double pack_simulate(const lt_deal_sequence *s, const int64_t *pairs, lt_row_sets *const *direct) {
-  const double pair = 14.0 * 256 / 50e9, moved = 3 * 2.0 * 128 * 4 / 4e9;
-  const int32_t n = s->ranks;
-  double slowest = 0;
-  for (int32_t r = 0; r < n; r++) {
-    double done = (double)pairs[r * n + r] * pair, arrived = 0, before = 0;
-    for (int32_t h = 1; h < n; h++) {
-      const int32_t from = (r - h + n) % n;
-      const double begin = arrived > before ? arrived : before; /* its buffer is free */
-      before = done;
-      arrived = begin + (double)lt_row_sets_rows(direct[r], 0, h, LT_ROWS_COME) * moved;
-      done = (arrived > done ? arrived : done) + (double)pairs[r * n + from] * pair;
-    }
-    if (done > slowest) slowest = done;
-  }
-  return slowest;
-}
 
 /* pairs[r][o]: of r's queries and o's keys. */
 static void pack_count(const lt_deal_sequence *s, const int32_t *owner, int64_t *pairs) {
@@ -154,7 +131,6 @@ static pack_cost pack_measure(const lt_deal_sequence *s, int32_t *owner) {
   c.work = (double)most / mean;
   c.traffic = pack_moved(s, direct);
   c.ring = pack_moved(s, ring);
-  c.step = pack_simulate(s, pairs, direct) / (mean * 14.0 * 256 / 50e9);
   c.share = (double)held_most * n / (double)s->blocks;
   free(pairs);
   pack_free_sets(s, direct);
