@@ -331,12 +331,15 @@ static bool hands_on(const hops *w, int32_t hop) {
   return hop < w->last && lt_hop_is_far(&w->route, hop) && !lt_hop_is_far(&w->route, hop + 1);
 }
 
-/* Once the attention of hop `done` stands, what was sent back before it can be added. Behind the last hop come the rest
-** of its own keys. */
+/* Once the attention of hop `done` stands, what was sent back `depth` hops before is added: a rank that is ahead of others by
+** no more does not wait for them. After the last hop's, all but its own: that comes behind the rest of a rank's own keys, so
+** that the order of the sums is one, whatever the depth. With two levels sums go on from whom they come to: added at once. */
 static void settle(exchanger *x, hops *w, int32_t done) {
-  int32_t late = w->late;
+  const int32_t late = w->late, depth = w->route.kind == LT_ROUTE_TWO_LEVEL ? 1 : x->depth;
+  const int32_t behind = done > w->last ? w->last : done - depth, end = done < w->last ? behind : done - 1;
   w->late = 0;
-  if (done > 1 && done <= w->last + 1 && !hands_on(w, done - 1)) take_back(x, w, done - 1);
+  for (int32_t h = behind < 1 ? 1 : behind; h <= end && done <= w->last + 1 && !x->g->failed; h++)
+    if (!hands_on(w, h)) take_back(x, w, h);
   if (late && !x->g->failed) take_back(x, w, late);
 }
 

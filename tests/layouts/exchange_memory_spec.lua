@@ -39,12 +39,16 @@ describe("memory", function()
       partition = "zigzag", block = 8, max_share = 1, max_depth = max_depth }
     return peak(attentions.program(layout, { tokens = 256 * sp, sequences = 1, length = 256 * sp }))
   end
-  it("of hops ahead is a slot of keys and values each, and as much to pack what is sent", function()
-    local slot = 2 * 256 * 2 * 8 * attentions.dim * 4
+  it("of hops ahead is a slot of keys and values each, three of sums on their way back, and room to pack", function()
+    local slot = 256 * 2 * 8 * attentions.dim * 4
     for _, exchange in ipairs { "ring", "direct" } do
+      local most = {}
+      for depth = 1, 4 do most[depth] = slots(exchange, 16, depth) end
       for depth = 2, 4 do
-        assert.equal(slot, slots(exchange, 8, depth) - slots(exchange, 8, depth - 1), exchange .. " " .. depth)
+        local more = (most[depth] - most[depth - 1]) / slot
+        assert.is_true(more > 2 and more < 5, exchange .. " " .. depth .. ": " .. more)
       end
+      assert.is_true(math.abs(most[4] - slots(exchange, 12, 4)) < slot / 2) -- not of all ranks
     end
   end)
 end)
