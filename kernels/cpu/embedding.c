@@ -10,26 +10,37 @@
 
 #define SLICE_LEAST 32 /* columns */
 #define LINE        ((int64_t)(64 / sizeof(real)))
+#define AHEAD       2         /* rows */
 #define RANGE       (1 << 17) /* elements of a range of the table */
 #define IDS         16        /* looked at together */
 #define FOUND       256       /* rows that are gathered before they are added */
 #define RANGES_EACH 4         /* ranges a thread there should be, before columns are cut as well */
 
-void LT_CPU(embedding)(const lt_embedding_args *a) {
-  const size_t bytes = (size_t)a->width * sizeof(real);
-  if (!bytes) return;
-  LT_ROWS(a->rows * a->width)
-  for (int64_t i = 0; i < a->rows; i++) {
-    int64_t id = (int64_t)a->id[i] - a->first;
-    real *y = (real *)a->y + i * a->width;
-    const int64_t next = i + 1 < a->rows ? (int64_t)a->id[i + 1] - a->first : -1;
-    for (int64_t j = 0; next >= 0 && next < a->vocab && j < a->width; j += LINE)
-      __builtin_prefetch((const real *)a->table + next * a->width + j);
-    if (id >= 0 && id < a->vocab)
-      memcpy(y, (const real *)a->table + id * a->width, bytes);
+/* Where the table's row of an id is; NULL: not here. */
+static const real *row_of(const lt_embedding_args *a, int64_t i) {
+  const int64_t id = i < a->rows ? (int64_t)a->id[i] - a->first : -1;
+  return id >= 0 && id < a->vocab ? (const real *)a->table + id * a->width : NULL;
+}
+
+/* y = x, or 0, while `next` is fetched line by line: what is asked for at once the processor forgets. */
+static void copy_row(const real *x, const real *next, int64_t width, real *y) {
+  int64_t j = 0;
+  for (; j + LINE <= width; j += LINE) {
+    if (next) __builtin_prefetch(next + j, 0, 2);
+    if (x)
+      memcpy(y + j, x + j, LINE * sizeof(real));
     else
-      memset(y, 0, bytes);
+      memset(y + j, 0, LINE * sizeof(real));
   }
+  if (j == width) return;
+  if (next) __builtin_prefetch(next + j, 0, 2);
+  for (; j < width; j++) y[j] = x ? x[j] : 0;
+}
+
+void LT_CPU(embedding)(const lt_embedding_args *a) {
+  LT_ROWS(a->rows * a->width)
+  for (int64_t i = 0; i < a->rows; i++)
+    copy_row(row_of(a, i), row_of(a, i + AHEAD), a->width, (real *)a->y + i * a->width);
 }
 
 /* Whether one of n ids lies in [low, high]. */
@@ -54,6 +65,16 @@ static int64_t find_rows(const lt_embedding_backward_args *a, int32_t low, int32
   return n;
 }
 
+/* to += dy, while `ahead` is fetched. */
+static void add_row(const real *dy, const real *ahead, int64_t n, real *to) {
+  for (int64_t j = 0; j < n; j += LINE) {
+    const int64_t m = n - j < LINE ? n - j : LINE;
+    __builtin_prefetch(ahead + j, 0, 2);
+#pragma omp simd
+    for (int64_t l = j; l < j + m; l++) to[l] += dy[l];
+  }
+}
+
 /* Columns [from, from + n) of table rows [first, first + count): zero, and what belongs there. */
 static void fill_range(const lt_embedding_backward_args *a, int64_t first, int64_t count, int64_t from, int64_t n) {
   const int64_t low = a->first + first, high = low + count - 1;
@@ -69,10 +90,7 @@ static void fill_range(const lt_embedding_backward_args *a, int64_t first, int64
     for (int64_t i = 0; i < found; i++) {
       const real *dy = (const real *)a->dy + row[i] * a->width + from;
       const real *ahead = i + 1 < found ? (const real *)a->dy + row[i + 1] * a->width + from : dy;
-      real *to = table + ((int64_t)a->id[row[i]] - low) * a->width;
-      for (int64_t j = 0; j < n; j += LINE) __builtin_prefetch(ahead + j);
-#pragma omp simd
-      for (int64_t j = 0; j < n; j++) to[j] += dy[j];
+      add_row(dy, ahead, n, table + ((int64_t)a->id[row[i]] - low) * a->width);
     }
   }
 }

@@ -2,6 +2,7 @@
 ** With h = the normalised row and g = dy * weight: dx = rstd * (g - mean(g * h) * h), for LayerNorm also less mean(g);
 ** the stored rstd holds epsilon, so this is exact for tiny rows too. dweight = sum over rows of dy * h, dbias of dy.
 ** Tiles: a row; weight gradients in partial sums of LT_NORM_ROWS rows, added in order by columns.
+** Sums of a row run in double; backward, a PIECE of it in real first: conversions would take longer than the rest.
 ** Cost: forward reads x twice (the second time from cache), backward x and dy twice; about 10 operations an element. */
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/loops.h"
@@ -9,6 +10,8 @@
 
 #include <math.h>
 #include <string.h>
+
+#define PIECE (8 * LT_LANES) /* elements */
 
 void LT_CPU(rmsnorm)(const lt_rmsnorm_args *a) {
   const real *weight = a->weight;
@@ -70,12 +73,15 @@ static void add_parts(const real *part, int64_t parts, int64_t stride, real *out
 static void rmsnorm_row(const real *x, const real *weight, const stored *dy, real rstd, int64_t width, real *dx,
                         real *dweight) {
   double lane[LT_LANES] = {0};
-  int64_t i = 0;
-  for (; i + LT_LANES <= width; i += LT_LANES) {
-    for (int l = 0; l < LT_LANES; l++)
-      lane[l] += (double)(lt_get(dy[i + l]) * weight[i + l]) * (double)(x[i + l] * rstd);
+  for (int64_t at = 0; at < width; at += PIECE) {
+    real part[LT_LANES] = {0};
+    int64_t i = at, end = width - at < PIECE ? width : at + PIECE;
+    for (; i + LT_LANES <= end; i += LT_LANES) {
+      for (int l = 0; l < LT_LANES; l++) part[l] += lt_get(dy[i + l]) * weight[i + l] * (x[i + l] * rstd);
+    }
+    for (int l = 0; i < end; i++, l++) part[l] += lt_get(dy[i]) * weight[i] * (x[i] * rstd);
+    for (int l = 0; l < LT_LANES; l++) lane[l] += (double)part[l];
   }
-  for (int l = 0; i < width; i++, l++) lane[l] += (double)(lt_get(dy[i]) * weight[i]) * (double)(x[i] * rstd);
   const real mean = (real)(lt_lanes_add(lane) / (double)width);
 #pragma omp simd
   for (int64_t c = 0; c < width; c++) {
@@ -109,20 +115,28 @@ typedef struct row_sums {
 
 static row_sums layernorm_sums(const real *x, const real *weight, const stored *dy, real mean, int64_t n) {
   double lost[LT_LANES] = {0}, sum[LT_LANES] = {0}, product[LT_LANES] = {0};
-  int64_t i = 0;
-  for (; i + LT_LANES <= n; i += LT_LANES) {
-    for (int l = 0; l < LT_LANES; l++) {
-      const double g = (double)(lt_get(dy[i + l]) * weight[i + l]), about = (double)(x[i + l] - mean);
-      lost[l] += about;
-      sum[l] += g;
-      product[l] += g * about;
+  for (int64_t at = 0; at < n; at += PIECE) {
+    real some_lost[LT_LANES] = {0}, some_g[LT_LANES] = {0}, some_gh[LT_LANES] = {0};
+    int64_t i = at, end = n - at < PIECE ? n : at + PIECE;
+    for (; i + LT_LANES <= end; i += LT_LANES) {
+      for (int l = 0; l < LT_LANES; l++) {
+        const real g = lt_get(dy[i + l]) * weight[i + l], about = x[i + l] - mean;
+        some_lost[l] += about;
+        some_g[l] += g;
+        some_gh[l] += g * about;
+      }
     }
-  }
-  for (int l = 0; i < n; i++, l++) {
-    const double g = (double)(lt_get(dy[i]) * weight[i]), about = (double)(x[i] - mean);
-    lost[l] += about;
-    sum[l] += g;
-    product[l] += g * about;
+    for (int l = 0; i < end; i++, l++) {
+      const real g = lt_get(dy[i]) * weight[i], about = x[i] - mean;
+      some_lost[l] += about;
+      some_g[l] += g;
+      some_gh[l] += g * about;
+    }
+    for (int l = 0; l < LT_LANES; l++) {
+      lost[l] += (double)some_lost[l];
+      sum[l] += (double)some_g[l];
+      product[l] += (double)some_gh[l];
+    }
   }
   return (row_sums){lt_lanes_add(lost), lt_lanes_add(sum), lt_lanes_add(product)};
 }
