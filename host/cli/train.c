@@ -17,7 +17,7 @@ typedef struct training {
 
 /* ---- Signals ---- */
 
-/* What a signal can reach. One that comes a second or more after the first ends the process as if nobody listened; one
+/* What a signal can reach. One that comes two seconds or more after the first ends the process as if nobody listened; one
 ** that comes sooner may be the same: timeout(1) sends to the process, then to its group. */
 static volatile sig_atomic_t interrupted, interrupted_at;
 
@@ -26,8 +26,8 @@ static void on_signal(int number) {
   clock_gettime(CLOCK_MONOTONIC, &now);
   const sig_atomic_t at = (sig_atomic_t)now.tv_sec;
   if (!interrupted) {
+    interrupted_at = at; /* first: another signal may come in between */
     interrupted = 1;
-    interrupted_at = at;
   } else if (at - interrupted_at > 1) {
     signal(number, SIG_DFL);
     raise(number); /* delivered when this returns */

@@ -79,7 +79,7 @@ static double begins(const lt_simulation *s, int32_t r, int32_t lane, double rea
   return at;
 }
 
-/* What comes to a rank at a hop: nothing is waited for by nobody. */
+/* What comes to a rank at a hop; where nothing does nobody is waited for. */
 static void receive(lt_simulation *s, const lt_group_plan *g, const lt_node *n, int32_t lane, int32_t self) {
   const lt_plan *p = &s->p->plan;
   const int32_t me = g->rank[self], from = g->rank[lt_hop_receives_from(s->p->graph, n, self)];

@@ -20,8 +20,17 @@ describe("the layers of a run", function()
     file = folder .. "/recipe.lua"
     command.write(file, recipe)
     command.write_text(folder)
+    for i = 1, 60 do -- several documents a sequence
+      command.write(string.format("%s/text/short%02d.txt", folder, i), ("x"):rep(3 + i % 20))
+    end
   end)
   teardown(function() command.remove(folder) end)
+
+  local sends = "\nrank [^\n]- sends [^\n]-%((%d+) B%), receives"
+  local function layer_sends(line)
+    local size, unit = line:match "^layer %d/attention +%a+ +([%d.]+) (%a+) "
+    return size * (unit == "KiB" and 1024 or 1)
+  end
 
   it("are predicted, counted and shown over two ranks", function()
     local status, said = command.run(folder, "--check --ranks 2 " .. file)
@@ -33,12 +42,18 @@ describe("the layers of a run", function()
     assert.is_truthy(second:find(line:format(1, "ring")), said)
     local predicted = 0 -- of both ranks, in the mean of the steps
     assert.is_truthy(said:find("by the documents of steps 0 to 2;", 1, true), said)
-    for bytes in said:gmatch "\nrank [^\n]- sends [^\n]-%((%d+) B%), receives" do predicted = predicted + bytes end
+    for bytes in said:gmatch(sends) do predicted = predicted + bytes end
+    local window, ring = layer_sends(first), layer_sends(second)
+    local whole = 0
+    for bytes in select(2, command.run(folder, "--check --ranks 2 --set data.train=no.txt " .. file)):gmatch(sends) do
+      whole = whole + bytes
+    end
+    assert.is_true(predicted < whole - 100, said) -- documents are shorter than sequences
 
     status, said = command.run(folder, file .. " --ranks 2 --run " .. folder .. "/two")
     assert.equal(0, status, said)
     local _, records = command.metrics(folder .. "/two")
-    local sum = 0
+    local sum, border = 0, 0
     for step = 1, 3 do
       local layers = records[step].comm.layers
       assert.equal(2, #layers)
@@ -50,12 +65,15 @@ describe("the layers of a run", function()
         assert.is_true(l.sent <= 3 * 2 * 32 * 16 * 4) -- k and v, again, and dk and dv back, of half the tokens
       end
       assert.is_true(layers[1].sent <= 3 * 2 * 7 * 16 * 4) -- the window's border
-      sum = sum + layers[2].sent
+      sum, border = sum + layers[2].sent, border + layers[1].sent
       assert.is_true(layers[1].sent + layers[2].sent < records[step].comm.sent)
       predicted = predicted - records[step].comm.sent / 3
     end
     assert.is_true(math.abs(predicted) <= 1, said) -- to the byte: each rank's figure is rounded
     assert.is_true(sum > 0)
+    for _, of in ipairs { { window, border / 3 }, { ring, sum / 3 } } do -- of one rank of the two: which sends more
+      assert.is_true(of[1] >= 0.499 * of[2] and of[1] <= 1.001 * of[2], said)
+    end
     assert.is_truthy(said:find "\nexchanged, a step, by all ranks", said)
     assert.is_truthy(said:find "\n  layer 1/attention +ring +[%d.]+ %a+ +[%d.e-]+ s +0 B", said)
   end)

@@ -246,6 +246,8 @@ static void test_machines(void) {
   CHECK(lt_mesh_create(&spec, 4, &m, &e) == LT_OK);
   CHECK_NEAR(lt_transfer_seconds(&k, &m, &all, 8e9), 3e-6 + 2 * 8.0 / 4 * 2, 1e-12);
   CHECK_NEAR(lt_transfer_seconds(&k, &m, &near, 8e9), 1e-6 + 8.0 / 2 / 4, 1e-12);
+  CHECK_NEAR(lt_hop_seconds(&k, &m, 0, 1, 8e9), 1e-6 + 8.0 / 4, 1e-12);
+  CHECK_NEAR(lt_hop_seconds(&k, &m, 1, 2, 8e9), 1e-6 + 2 * 8.0, 1e-12); /* its neighbour hops as well */
   lt_net net = {.width = 64, .hidden = 256, .layers = 2, .update = true};
   lt_plan_options o = net_options(4, 1, 1, 8, 64);
   o.machine = (lt_machine){.flops = 1e12, .link = 1e10, .between = 1e8};

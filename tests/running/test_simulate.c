@@ -4,6 +4,8 @@
 
 #include "compile/net.h"
 #include "graph/ops/attention_rows.h"
+#include "graph/ops/hop.h"
+#include "graph/ops/table.h"
 #include "run/session_inside.h"
 #include "run/simulate.h"
 
@@ -59,7 +61,7 @@ typedef struct world {
   bool long_one; /* all tokens are one sequence */
   lt_partition partition;
   lt_machine machine;
-  int32_t max_depth;
+  int32_t max_depth, depth;
 } world;
 
 static lt_program *compile(const world *w, lt_deal_policy *policy) {
@@ -74,6 +76,7 @@ static lt_program *compile(const world *w, lt_deal_policy *policy) {
   o.world = w->dp * w->sp;
   o.units = w->units;
   o.max_depth = w->max_depth;
+  o.depth = w->depth;
   o.machine = w->machine;
   o.data = (lt_data_bounds){.tokens = TOKENS, .sequences = 4, .length = 64, .block = 4, .partition = policy};
   if (w->long_one) o.data.sequences = 1, o.data.length = TOKENS;
@@ -84,17 +87,22 @@ static lt_program *compile(const world *w, lt_deal_policy *policy) {
   return p;
 }
 
-/* Four sequences; documents of `most` tokens at most, 0: each sequence is one; -1: all tokens are. */
+enum { WHOLE = 0, ALL = -1, BY_TURNS = -2 };
+
+/* Four sequences; documents of `most` tokens at most, WHOLE: each sequence is one; ALL: all tokens are. BY_TURNS: of four
+** ranks the last has most to do in the first half of the sequences, the second in the others. */
 static lt_step_table *table_of(int step, int64_t most) {
-  static const int64_t lengths[STEPS + 1][4] = {{64, 32, 40, 24}, {7, 1, 33, 64}, {3, 0, 0, 2}, {TOKENS, 0, 0, 0}};
-  const int64_t *length = lengths[most < 0 ? STEPS : step];
+  static const int64_t lengths[STEPS][4] = {{64, 32, 40, 24}, {7, 1, 33, 64}, {3, 0, 0, 2}};
+  static const int64_t all[] = {TOKENS, 0, 0, 0}, turns[] = {64, 16, 64, 16};
+  const int64_t *length = most == ALL ? all : most == BY_TURNS ? turns : lengths[step];
   lt_step_table *t = NULL;
   if (!CHECK_INT(lt_step_table_create(TOKENS, 4, &t, NULL), LT_OK)) exit(1);
-  t->sequences = most < 0 ? 1 : 4;
+  t->sequences = most == ALL ? 1 : 4;
   for (int s = 0, i = 0; s < 4; s++) {
     for (int64_t k = 0, left = 0; k < length[s]; k++, i++, left--) {
       const bool begins = left == 0;
       if (begins) left = most > 0 ? 1 + (i * 7 + step) % most : length[s];
+      if (begins && most == BY_TURNS && s >= 2) left = k ? 1 : length[s] / 2;
       t->document[i] = i ? t->document[i - 1] + begins : 0;
       t->position[i] = begins ? 0 : t->position[i - 1] + 1;
       t->token[i] = (int32_t)(i * i % VOCAB);
@@ -120,7 +128,7 @@ static double check_bytes(const world *w) {
   CHECK_INT(lt_layers_create(p->graph, &run, &e), LT_OK);
   CHECK_INT(lt_layers_create(p->graph, &play, &e), LT_OK);
   for (int step = 0; step < STEPS; step++) {
-    lt_step_table *t = table_of(step, step == 1 ? 0 : 13), outline = *t;
+    lt_step_table *t = table_of(step, step == 1 ? WHOLE : 13), outline = *t;
     outline.position = NULL;
     if (!CHECK_INT(lt_session_step(s, t, &e), LT_OK)) fprintf(stderr, "%s: %s\n", e.key, e.what);
     CHECK_INT(lt_simulation_step(played, &outline, &e), LT_OK);
@@ -167,8 +175,8 @@ static void test_bytes(void) {
   CHECK(worlds == 24);
 }
 
-/* Seconds of a step played, of documents of `most` tokens. */
-static double seconds(const world *w, int64_t most, lt_played *first) {
+/* Seconds of a step played, of documents of `most` tokens; and of the rank that computes longest. */
+static double seconds(const world *w, int64_t most, lt_played *longest) {
   lt_deal_policy policy;
   lt_program *p = compile(w, &policy);
   lt_simulation *s = NULL;
@@ -179,7 +187,9 @@ static double seconds(const world *w, int64_t most, lt_played *first) {
   const double x = lt_simulation_seconds(s);
   CHECK_INT(lt_simulation_step(s, t, &e), LT_OK); /* again: it remembers nothing */
   CHECK(x == lt_simulation_seconds(s));
-  if (first) *first = lt_simulation_ranks(s)[0];
+  if (longest) *longest = lt_simulation_ranks(s)[0];
+  for (int32_t r = 1; longest && r < w->dp * w->sp; r++)
+    if (lt_simulation_ranks(s)[r].computed > longest->computed) *longest = lt_simulation_ranks(s)[r];
   if (w->sp * w->dp == 1) CHECK(x < lt_schedule_seconds(p->schedule[0]));
   lt_simulation_free(s);
   lt_step_table_free(t);
@@ -202,12 +212,57 @@ static void test_seconds(void) {
   const double shared = seconds(&w, 0, &x);
   CHECK(shared < 0.35 * alone && shared > 0.25 * alone);
   CHECK(x.waited < 0.15 * x.seconds); /* 40 blocks are not alike */
-  /* A slow link is waited for, a wider lead hides none of it where nothing is computed meanwhile. */
+  /* A slow link is waited for, and less of it where a window cuts what it carries. */
   w.machine = slow;
   const double waiting = seconds(&w, 0, &y);
   CHECK(y.waited > x.waited && y.computed == x.computed && waiting > 1.5 * shared);
   w.model.window[0] = w.model.window[1] = 2;
   CHECK(seconds(&w, 0, NULL) < waiting);
+}
+
+/* A transfer waits for its peer: ranks that have most to do by turns wait for each other, though bytes cost nothing. And
+** for its turn: led by one hop it begins later than by three. */
+static void test_waits(void) {
+  const lt_machine free_bytes = {.flops = 1e6, .bytes = 1e12, .link = 1e12, .start = 1e-9, .between = 1e12};
+  world w = {.model = {LT_EXCHANGE_DIRECT, {0, 0}}, .dp = 1, .sp = 4, .units = 2, .machine = free_bytes};
+  lt_played most;
+  const double turns = seconds(&w, BY_TURNS, &most);
+  CHECK(turns > 1.2 * most.computed);
+  w.model.exchange = LT_EXCHANGE_ALL_GATHER;
+  CHECK(seconds(&w, BY_TURNS, NULL) > 1.2 * most.computed);
+  const lt_exchange kinds[] = {LT_EXCHANGE_RING, LT_EXCHANGE_DIRECT};
+  for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+    world led = {.model = {kinds[k], {0, 0}}, .dp = 1, .sp = 4, .units = 1, .partition = LT_PARTITION_BALANCED};
+    led.machine = free_bytes;
+    led.machine.link = 1e5;
+    led.max_depth = 3;
+    led.depth = 1;
+    const double by_one = seconds(&led, ALL, NULL);
+    led.depth = 3;
+    CHECK(seconds(&led, ALL, NULL) < by_one);
+  }
+}
+
+/* A plan prices every hop by the link it takes: to another machine, which all hops of this one share, or within it. */
+static void test_links(void) {
+  const lt_machine m = {.flops = 1e9, .bytes = 1e12, .link = 1e9, .start = 1e-8, .between = 1e6};
+  const world w = {.model = {LT_EXCHANGE_DIRECT, {0, 0}}, .dp = 1, .sp = 4, .nodes = 2, .units = 1, .machine = m};
+  lt_deal_policy policy;
+  lt_program *p = compile(&w, &policy);
+  int near = 0, far = 0;
+  for (int32_t r = 0; r < 4; r++)
+    for (int64_t i = 0; i < p->schedule[r]->item.n; i++) {
+      const lt_item *it = &p->schedule[r]->item.at[i];
+      const lt_node *n = it->node == LT_NONE ? NULL : &p->schedule[r]->graph->node.at[it->node];
+      if (!n || n->op != &lt_op_hop) continue;
+      const int32_t from = lt_hop_receives_from(p->schedule[r]->graph, n, r);
+      const bool apart = from / 2 != r / 2;
+      CHECK_NEAR(it->seconds, 1e-8 + it->bytes * (apart ? 2 / 1e6 : 1 / 1e9), 1e-9);
+      near += !apart;
+      far += apart;
+    }
+  CHECK(near > 0 && far == 2 * near); /* of three hops one stays */
+  lt_program_free(p);
 }
 
 /* "auto" takes what a step that is played finds fastest, or nearly: over eight ranks, two levels of four and two. */
@@ -223,7 +278,7 @@ static lt_exchange check_choice(const lt_machine *m, int32_t nodes) {
     lt_program *p = compile(&w, &policy);
     choice = (lt_exchange)lt_plan_exchange(&p->plan, &facts);
     lt_program_free(p);
-    took[x] = seconds(&w, -1, NULL);
+    took[x] = seconds(&w, ALL, NULL);
     least = fmin(least, took[x]);
   }
   if (!CHECK(took[choice] <= 1.15 * least))
@@ -248,5 +303,7 @@ int main(void) {
   test_choices();
   test_bytes();
   test_seconds();
+  test_waits();
+  test_links();
   return check_done();
 }
