@@ -342,8 +342,23 @@ static int program_traffic(lua_State *L) {
   return 1;
 }
 
-/* p:times([rank]) → array by item of { name, op, seconds, steps, flops, bytes }, seconds of its steps together,
-** seconds of whole steps: since it began, or was last asked */
+/* Of the bytes an item moves, those of operands that no item before it read, or wrote, as `seen` has it by buffer: what
+** is left to move if nothing is moved twice. */
+static double bytes_once(const lt_schedule *s, const lt_item *it, unsigned char *seen) {
+  enum { READ = 1, WRITTEN = 2 };
+  double sum = 0;
+  for (int32_t k = 0; k < it->n_in + it->n_out; k++) {
+    const int32_t b = s->operand.at[it->operand + k].buffer;
+    const unsigned char how = k < it->n_in ? READ : WRITTEN;
+    if (b == LT_NONE || seen[b] & how) continue;
+    seen[b] |= how;
+    sum += (double)s->buffer.at[b].bytes;
+  }
+  return sum < it->bytes ? sum : it->bytes;
+}
+
+/* p:times([rank]) → array by item of { name, op, seconds, steps, flops, bytes, once }, seconds of its steps together,
+** once: bytes of what no item before it moved; seconds of whole steps: since it began, or was last asked */
 static int program_times(lua_State *L) {
   program *p = check_program(L);
   const int64_t rank = lua_isnoneornil(L, 2) ? 0 : lt_lua_int(L, 2, "rank");
@@ -352,12 +367,14 @@ static int program_times(lua_State *L) {
   if (!x) return lt_lua_fail(L, "rank %lld does not run here", (long long)rank);
   const lt_schedule *s = lt_executor_schedule(x);
   const lt_item_time *time = lt_executor_times(x);
+  unsigned char *seen = lua_newuserdata(L, (size_t)s->buffer.n + 1);
+  memset(seen, 0, (size_t)s->buffer.n);
   lua_createtable(L, (int)s->item.n, 0);
   for (int32_t i = 0; i < s->item.n; i++) {
     const lt_item *it = &s->item.at[i];
     char label[128];
     lt_item_label(s, i, label, sizeof label);
-    lua_createtable(L, 0, 6);
+    lua_createtable(L, 0, 7);
     lua_pushstring(L, label);
     lua_setfield(L, -2, "name");
     lua_pushstring(L, it->node == LT_NONE ? "zero" : c->graph->node.at[it->node].op->name);
@@ -366,6 +383,7 @@ static int program_times(lua_State *L) {
     lt_lua_set_number(L, "steps", (double)time[i].count);
     lt_lua_set_number(L, "flops", it->flops);
     lt_lua_set_number(L, "bytes", it->bytes);
+    lt_lua_set_number(L, "once", bytes_once(s, it, seen));
     lua_rawseti(L, -2, i + 1);
   }
   lua_pushnumber(L, lt_executor_seconds(x));

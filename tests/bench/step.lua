@@ -109,30 +109,31 @@ local function text(rows, length, vocab, step)
   return lt.data.tensors { tokens = tokens, labels = labels, vocab = vocab, step = step }
 end
 
--- What each kind of operation took in a step of the last rounds, the longest first.
+-- What each kind of operation took in a step of the last rounds, the longest first; what it moves at least, and what is
+-- left of that without operands that an operation before it had read, or written: of all of them, the least of a step.
 local function print_items(program, steps, dtype)
   local dot = dtype == "bf16" and rate_of(peaks.peak_dot_bf16) or 0
   local flops, triad = dot > 0 and dot or fma_rate(), triad_rate()
   local kinds, list, items, whole = {}, {}, program:times()
   for _, item in ipairs(items) do
-    local kind = kinds[item.op] or { op = item.op, n = 0, seconds = 0, flops = 0, bytes = 0 }
+    local kind = kinds[item.op] or { op = item.op, n = 0, seconds = 0, flops = 0, bytes = 0, once = 0 }
     if not kinds[item.op] then kinds[item.op], list[#list + 1] = kind, kind end
     kind.n, kind.seconds = kind.n + 1, kind.seconds + item.seconds / steps
-    kind.flops, kind.bytes = kind.flops + item.flops, kind.bytes + item.bytes
+    kind.flops, kind.bytes, kind.once = kind.flops + item.flops, kind.bytes + item.bytes, kind.once + item.once
   end
   table.sort(list, function(a, b) return a.seconds > b.seconds end)
-  local seconds, moved = 0, 0
+  local all = { seconds = 0, bytes = 0, once = 0 }
   local function line(op, n, k, ...)
-    print(string.format("  %-24s %6d %10.2f %8.3f %8.3f", op, n, k.seconds * 1e3, k.seconds * steps / whole,
-      k.bytes / 1e9) .. string.format((" %8.3f"):rep(select("#", ...)), ...))
+    print(string.format("  %-24s %6d %10.2f %8.3f %8.3f %8.3f", op, n, k.seconds * 1e3, k.seconds * steps / whole,
+      k.bytes / 1e9, k.once / 1e9) .. string.format((" %8.3f"):rep(select("#", ...)), ...))
   end
-  print(string.format("  %-24s %6s %10s %8s %8s %8s %8s", "operation", "items", "ms", "of step", "GB",
+  print(string.format("  %-24s %6s %10s %8s %8s %8s %8s %8s", "operation", "items", "ms", "of step", "GB", "GB once",
     dot > 0 and "of dot" or "of fma", "of triad"))
   for _, k in ipairs(list) do
-    seconds, moved = seconds + k.seconds, moved + k.bytes
+    for key, sum in pairs(all) do all[key] = sum + k[key] end
     line(k.op, k.n, k, k.flops / k.seconds / flops, k.bytes / k.seconds / triad)
   end
-  line("all", #items, { seconds = seconds, bytes = moved })
+  line("all", #items, all)
 end
 
 local function measure(case)

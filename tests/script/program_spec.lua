@@ -71,6 +71,18 @@ describe("a program", function()
     assert.equal(0, again[1].steps + again[1].seconds + whole)
     assert.error_matches(function() p:times(2) end, "rank 2 does not run here")
   end)
+  it("says what its items move that no item before them moved", function()
+    local p = decoder {}
+    train(p, 1)
+    local bytes, once = {}, {}
+    for _, item in ipairs(p:times()) do
+      assert.is_true(item.once >= 0 and item.once <= item.bytes)
+      bytes[item.op], once[item.op] = (bytes[item.op] or 0) + item.bytes, (once[item.op] or 0) + item.once
+    end
+    assert.near(5 / 7, once.adamw / bytes.adamw, 0.02) -- parameters were read, and gradients: by their norm
+    assert.is_true(once.sumsq < 0.1 * bytes.sumsq and once.matmul < bytes.matmul and once.matmul > 0)
+    assert.is_true(once.swiglu == bytes.swiglu and once.swiglu > 0)
+  end)
   it("gives the same losses on 2 and 3 ranks, and in units", function()
     local whole = train(decoder {}, 4)
     for _, options in ipairs { { ranks = 2, mesh = { dp = 2 } }, { ranks = 3, mesh = { dp = "auto" } }, { units = 2 },
