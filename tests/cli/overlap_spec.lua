@@ -80,6 +80,15 @@ return {
       "part 3 of 3", "add_rows", "rope" })
     assert.is_true(first(list, "add_rows", first(list, "part 2 of 3")) < first(list, "back 2"))
   end)
+  it("adds what comes back as many hops later as may be under way", function()
+    for depth = 1, 2 do
+      local list, hops = nodes("backward", "exchange=direct depth=" .. depth, 4), 0
+      for i = 1, first(list, "add_rows") do
+        if list[i] == "attention_hop_backward" then hops = hops + 1 end
+      end
+      assert.equal(1 + depth, hops, table.concat(list, ", "))
+    end
+  end)
 end)
 
 describe("lt.policy.hide", function()
