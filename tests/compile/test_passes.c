@@ -207,6 +207,62 @@ static void test_memory_of_ranks(void) {
   lt_program_free(p);
 }
 
+enum { BYTES, LIFE, USE, CLOCK, WORK, LANE, CHANGES };
+
+/* One thing that offsets follow from, of a buffer that dies. */
+static void change(lt_schedule *s, int what, int32_t b) {
+  lt_item *end = &s->item.at[s->item.n - 1];
+  lt_buffer *x = &s->buffer.at[b];
+  switch (what) {
+  case BYTES: x->bytes *= 2; break;
+  case LIFE: x->last = (int32_t)s->item.n - 1; break;
+  case USE: s->operand.at[end->operand].buffer = b; break;
+  case CLOCK:
+    for (int64_t i = x->last; i < s->item.n; i++) s->clock[i * LT_LANES + s->item.at[x->last].lane] = x->last - 1;
+    break;
+  case WORK: end->work = b; break;
+  case LANE: s->item.at[x->last].lane = LT_LANE_FAR; break; /* in which no item is known to have ended */
+  }
+}
+
+/* A rank that is like another but for one thing has the offsets it finds by itself. Are they others? */
+static bool plan_changed(const lt_net *net, int what, int32_t b) {
+  lt_plan_options o = net_options(1, 3, 1, 3, 33);
+  lt_program *p = compile(net, &o);
+  lt_error e = {0};
+  int64_t moved = 0;
+  if (!p) return false;
+  lt_schedule *s = p->schedule[1], *like = p->schedule[0];
+  int64_t *offset = malloc((size_t)s->buffer.n * sizeof *offset);
+  if (s->buffer.at[b].state == LT_NONE && s->buffer.at[b].last >= 0 && s->buffer.at[b].last < s->item.n - 1)
+    change(s, what, b);
+  CHECK_INT(lt_pass_memory(s, NULL, &e), LT_OK);
+  const int64_t arena = s->arena_bytes;
+  for (int64_t i = 0; i < s->buffer.n; i++) {
+    offset[i] = s->buffer.at[i].offset;
+    moved += offset[i] != like->buffer.at[i].offset;
+  }
+  CHECK_INT(lt_pass_memory(s, like, &e), LT_OK);
+  for (int64_t i = 0; i < s->buffer.n; i++) CHECK_INT(s->buffer.at[i].offset, offset[i]);
+  CHECK_INT(s->arena_bytes, arena);
+  free(offset);
+  lt_program_free(p);
+  return moved > 0;
+}
+
+static void test_memory_of_others(void) {
+  lt_net net = {.width = 8, .hidden = 20, .layers = 2, .tp = true, .update = true};
+  lt_plan_options o = net_options(1, 3, 1, 3, 33);
+  lt_program *p = compile(&net, &o);
+  int64_t buffers = p ? p->schedule[1]->buffer.n : 0;
+  for (int what = 0; what < CHANGES; what++) {
+    int changed = 0;
+    for (int32_t b = 0; b < buffers && changed < 3; b++) changed += plan_changed(&net, what, b);
+    if (!CHECK_INT(changed, 3)) fprintf(stderr, "change %d\n", what);
+  }
+  lt_program_free(p);
+}
+
 /* With a slow link the reductions take longer than the backward pass, and most of it hides behind them, not all. */
 static void test_overlap(void) {
   lt_net net = {.width = 64, .hidden = 256, .layers = 8, .update = true};
@@ -357,6 +413,7 @@ int main(void) {
   test_checkpoint();
   test_memory();
   test_memory_of_ranks();
+  test_memory_of_others();
   test_overlap();
   test_machines();
   test_auto_units();
