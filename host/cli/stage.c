@@ -112,7 +112,7 @@ static lt_status print_plan(const lt_program *p, const lt_forecast *f, lt_error 
   return print_layers(p, f, e);
 }
 
-static lt_status print_programs(const lt_recipe_settings *s, const lt_corpus *c, const lt_programs *all, lt_error *e) {
+static lt_status print_programs(const lt_programs *all, const lt_forecast *forecast, lt_error *e) {
   lt_status st = LT_OK;
   const lt_program *first = lt_programs_at(all, 0);
   lt_text mesh = {0};
@@ -120,12 +120,8 @@ static lt_status print_programs(const lt_recipe_settings *s, const lt_corpus *c,
   printf("parameters  %lld\n", (long long)lt_graph_parameters(first->graph));
   printf("mesh        %s\n", mesh.s ? mesh.s : "");
   for (int64_t i = 0; st == LT_OK && i < lt_programs_count(all); i++) {
-    const lt_program *p = lt_programs_at(all, i);
-    lt_forecast f;
     if (i) printf("\n");
-    st = lt_forecast_make(s, c, p, &f, e);
-    if (st == LT_OK) st = print_plan(p, &f, e);
-    lt_forecast_free(&f);
+    st = print_plan(lt_programs_at(all, i), &forecast[i], e);
   }
   lt_text_free(&mesh);
   return st;
@@ -149,9 +145,21 @@ static void print_evaluation(const lt_program *p) {
 
 static void put(const lt_text *t) { fputs(t->s ? t->s : "", stdout); }
 
+/* Of all programs: [lt_programs_count(all)]. */
+static lt_status make_forecasts(const lt_recipe_settings *s, const lt_corpus *c, const lt_programs *all,
+                                lt_forecast **out, lt_error *e) {
+  const int64_t n = lt_programs_count(all);
+  lt_status st = LT_OK;
+  *out = calloc((size_t)n + 1, sizeof **out);
+  if (!*out) return lt_fail_memory(e, (size_t)n * sizeof **out, "the forecasts");
+  for (int64_t i = 0; i < n && st == LT_OK; i++) st = lt_forecast_make(s, c, lt_programs_at(all, i), &(*out)[i], e);
+  return st;
+}
+
 lt_status cli_check(cli_options *o, lt_error *e) {
   lt_recipe *r = NULL;
   lt_programs *all = NULL;
+  lt_forecast *forecast = NULL;
   lt_program *eval = NULL;
   lt_corpus *c = NULL;
   lt_error none = {0}; /* a plan needs no text: it says what is missing */
@@ -167,11 +175,12 @@ lt_status cli_check(cli_options *o, lt_error *e) {
   if (st == LT_OK) st = lt_recipe_check_pure(r, e);
   if (st == LT_OK) st = lt_recipe_memory(s, all, eval, &memory, e);
   if (st == LT_OK && lt_recipe_corpus(r, &c, &none) != LT_OK) c = NULL;
+  if (st == LT_OK) st = make_forecasts(s, c, all, &forecast, e);
   if (st == LT_OK) {
     printf("settings\n");
     put(&settings);
     printf("\n");
-    st = print_programs(s, c, all, e);
+    st = print_programs(all, forecast, e);
   }
   if (st == LT_OK) {
     print_text(s, c, &none);
@@ -180,6 +189,8 @@ lt_status cli_check(cli_options *o, lt_error *e) {
   }
   lt_text_free(&settings);
   lt_text_free(&memory);
+  for (int64_t i = 0; forecast && i < lt_programs_count(all); i++) lt_forecast_free(&forecast[i]);
+  free(forecast);
   lt_corpus_close(c);
   lt_program_free(eval);
   lt_programs_free(all);
