@@ -61,10 +61,19 @@ describe("the memory of a run", function()
   end)
   teardown(function() command.remove(folder) end)
 
+  local function looks(look, span)
+    local n, bytes = 0, 0
+    for _, l in ipairs(look) do
+      if l[1] >= span[1] and l[1] <= span[2] then n, bytes = n + 1, math.max(bytes, l[2]) end
+    end
+    return n, bytes
+  end
+
   -- Train under watch → { { steps done, bytes held } } of each rank, the metrics, what was printed.
-  local function train(name, text, ranks, more)
+  local function train_once(name, text, ranks, more)
     local recipe, run = folder .. "/" .. name .. ".lua", folder .. "/" .. name .. (ranks or "")
     command.write(recipe, text)
+    os.execute("rm -rf " .. run .. " " .. run .. ".held.*")
     local watched = string.format("sh %s/watch.sh '%s' %s --run %s %s", folder, command.path, recipe, run, more or "")
     local status, said
     if ranks then
@@ -87,13 +96,23 @@ describe("the memory of a run", function()
     return held, records, said
   end
 
+  -- The same, once more where nobody looked in one of these spans of steps: on a busy machine the watch may come late.
+  local function train(spans, ...)
+    for _ = 1, 5 do
+      local held, records, said = train_once(...)
+      local seen = true
+      for _, span in ipairs(spans) do
+        for _, look in ipairs(held) do seen = seen and looks(look, span) > 0 end
+      end
+      if seen then return held, records, said end
+    end
+    error "nobody looked in five runs"
+  end
+
   -- Most of what was held while steps `first` ... `last` ran.
   local function most(held, first, last)
-    local bytes, looks = 0, 0
-    for _, look in ipairs(held) do
-      if look[1] >= first and look[1] <= last then bytes, looks = math.max(bytes, look[2]), looks + 1 end
-    end
-    assert.is_true(looks > 0, "nobody looked")
+    local n, bytes = looks(held, { first, last })
+    assert.is_true(n > 0, "nobody looked")
     return bytes
   end
 
@@ -104,7 +123,7 @@ describe("the memory of a run", function()
   end
 
   it("is what was told before it began: states, and room for an evaluation", function()
-    local held, records, said = train("states", states)
+    local held, records, said = train({ { 1, 2 } }, "states", states)
     local plan = tonumber(said:match "\nmemory  ([%d.]+) MiB a rank:") * KB * KB
     assert.is_true(plan > 600 * MB and records[1].memory > 500 * MB)
     near(plan, most(held[1], 0, math.huge))
@@ -112,7 +131,7 @@ describe("the memory of a run", function()
   end)
 
   it("is that of the step's length: kept values, and nothing of the plan before", function()
-    local held, records = train("kept", kept)
+    local held, records = train({ { 1, 2 }, { 4, 5 } }, "kept", kept)
     assert.is_true(records[2].memory > 150 * MB)
     near(records[2].memory, most(held[1], 1, 2))
     near(records[6].memory, most(held[1], 4, 5))
@@ -120,12 +139,12 @@ describe("the memory of a run", function()
 
   it("is that of each rank: what they share counts once", function()
     if not command.has_mpi() then return pending "there is no MPI in this build" end
-    local held, records = train("kept", kept, 2, "--set layout.mesh.tp=2 layers=24 --steps 3")
+    local held, records = train({ { 1, 2 } }, "kept", kept, 2, "--set layout.mesh.tp=2 layers=24 --steps 3")
     for rank = 1, 2 do near(records[2].memory, most(held[rank], 1, 2)) end
   end)
 
   it("does not grow with the number of steps", function()
-    local held = train("small", small)
+    local held = train({ { 40, 100 }, { 140, 199 } }, "small", small)
     local early, late = most(held[1], 40, 100), most(held[1], 140, 199)
     assert.is_true(late <= early + MB, string.format("%.2f MB, then %.2f MB", early / MB, late / MB))
   end)
