@@ -74,6 +74,17 @@ return {
       assert.is_true(first(list, "add_rows") < first(list, "part 2 of 2"))
     end
   end)
+  it("predicts the parts as what they are together: five products a pair, forward two", function()
+    local status, said = command.run(folder, "--stage lower --json --ranks 3 " .. folder .. "/r.lua")
+    assert.equal(0, status, said)
+    local flops = { attention_hop = 0, attention_last = 0, attention_hop_backward = 0 }
+    for _, item in ipairs(lt.json.decode(said)[1].items) do
+      local op = item.label:match "[%w_]+$"
+      if flops[op] then flops[op] = flops[op] + item.flops end
+    end
+    assert.is_true(flops.attention_last > 0)
+    assert.equal(2.5 * (flops.attention_hop + flops.attention_last), flops.attention_hop_backward)
+  end)
   it("does so for each level of two", function()
     local list = nodes("backward", "exchange=two_level inner=2", 4)
     in_order(list, { "hop 1", "hop 2", "part 1 of 3", "attention_hop_backward", "back 3", "part 2 of 3", "back 2",
