@@ -59,7 +59,8 @@ function methods.place(self, fault)
   local key = fault.key
   local found, at = nearest(self, key)
   fault.where = self.set[key] or set_below(self, key) or at
-  if found == key or fault.where ~= at or value_at(self.given, key) == nil or is_bare(self, key) then return end
+  if found == key or self.set[found] or fault.where ~= at then return end
+  if value_at(self.given, key) == nil or is_bare(self, key) then return end
   local t = value_at(self.given, above(key))
   local made = type(t) == "table" and type(t.where) == "string" and t.where:match ":(%d+)$"
   local said = "no line of its own: this is " .. (found == "" and "the return" or found) ..

@@ -1,6 +1,6 @@
 -- set.lua: --set a.b=c: changes to what a recipe returned, before it is checked.
--- Text becomes what the schema says the key is: a number, true or false, a list; a key it does not know is
--- refused by the check, as if it had been written.
+-- Text becomes what the schema says the key is: a number, true or false, a list, or a table as a recipe would write it;
+-- a key it does not know is refused by the check, as if it had been written.
 local schema = require "ltrain.schema"
 
 local set = {}
@@ -29,7 +29,58 @@ local function list_of(field)
   return of and (of.type ~= "string" or of.choices) and of or nil
 end
 
+-- ---- Tables: { 1, "a", { 0, 256 } } or { peak = 1e-3 }: plain values in braces, as settings.txt has them ----
+
+local literal
+
+-- A field of a table: its key (nil: the next place), where its value starts.
+local function key_at(text, at)
+  local name, value = text:match("^([%a_][%w_]*)%s*=%s*()", at)
+  if name then return name, value end
+  local quote, quoted, behind = text:match("^%[%s*(['\"])(.-)%1%s*%]%s*=%s*()", at)
+  return quote and quoted, behind or at
+end
+
+local function braced(text, at, depth)
+  local out, n = {}, 0
+  at = text:match("^%s*()", at)
+  while text:sub(at, at) ~= "}" do
+    local key, start = key_at(text, at)
+    local value, behind = literal(text, start, depth + 1)
+    if value == nil then return nil end
+    if not key then n = n + 1 end
+    out[key or n] = value
+    local separator, next_at = text:match("^%s*([,;]?)%s*()", behind)
+    if separator == "" and text:sub(next_at, next_at) ~= "}" then return nil end
+    at = next_at
+  end
+  return out, at + 1
+end
+
+-- → the value that starts at `at`, and where it ends; nil: it is none.
+function literal(text, at, depth)
+  if depth > 16 then return nil end
+  if text:sub(at, at) == "{" then return braced(text, at + 1, depth) end
+  local quote, quoted, behind = text:match("^(['\"])(.-)%1()", at)
+  if quote then return quoted, behind end
+  local word, ends = text:match("^([%w_%.%+%-]+)()", at)
+  if word == "true" or word == "false" then return word == "true", ends end
+  return tonumber(word or ""), ends
+end
+
+-- A table that text is, to its end; nil: it is none.
+local function table_of(text)
+  if text:sub(1, 1) ~= "{" then return nil end
+  local out, ends = literal(text, 1, 1)
+  return out ~= nil and text:find("^%s*$", ends) and out or nil
+end
+
+-- ---- Text and values ----
+
 local function value_of(text, field)
+  local whole = table_of(text)
+  if whole then return whole end
+  if text:find "^{" then return text end -- one that is not whole is told as it stands
   if is_text(field) and not list_of(field) then return text end
   local element = field and text:find(",", 1, true) and list_of(field)
   if not element then return scalar(text) end

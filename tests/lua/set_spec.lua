@@ -24,6 +24,24 @@ describe("--set", function()
     assert.same({ 16, 32, false }, r.model.attention.window)
     assert.equal("a,b.txt", r.data.train)
   end)
+  it("takes a table as a recipe would write it", function()
+    local r = apply({ model = { kind = "decoder" } }, "data.length={{0,64},{3,128}}",
+      "data.train={ 'a,b.txt', \"*.jsonl\" }", "model.attention.window={ 16, false }",
+      "train={ steps = 7; tokens = 1e3, }",
+      'layout.place={ ["lm_head *"] = "replicated", norm = { tp = false } }', "layout.order={}")
+    assert.same({ { 0, 64 }, { 3, 128 } }, r.data.length)
+    assert.same({ "a,b.txt", "*.jsonl" }, r.data.train)
+    assert.same({ 16, false }, r.model.attention.window)
+    assert.same({ steps = 7, tokens = 1000 }, r.train)
+    assert.same({ ["lm_head *"] = "replicated", norm = { tp = false } }, r.layout.place)
+    assert.same({}, r.layout.order)
+  end)
+  it("leaves as text what only begins like one", function()
+    for _, text in ipairs { "{a}.txt", "{", "{ 1 2 }", "{ 1 } 2", "{ f() }", "{ 'a }", "{ a = }",
+      ("{"):rep(20) .. ("}"):rep(20) } do
+      assert.equal(text, (apply({}, "data.train=" .. text)).data.train)
+    end
+  end)
   it("changes a copy: what keys share stays as it was", function()
     local shared = { peak = 1 }
     local given = { a = shared, b = shared }
