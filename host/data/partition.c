@@ -50,14 +50,14 @@ static void deal_stripes(int64_t n, int32_t ranks, int32_t *owner) {
 
 static lt_status refuse(const lt_deal_sequence *s, lt_error *e) {
   lt_error_key(e, "layout.partition");
-  lt_error_where(e, "step %lld, sequence %lld", (long long)s->step, (long long)s->index);
-  return LT_USAGE;
+  lt_error_hint(e, "in step %lld, sequence %lld", (long long)s->step, (long long)s->index);
+  return LT_RECIPE;
 }
 
 static lt_status check(const lt_deal_sequence *s, const int32_t *owner, lt_error *e) {
   for (int64_t b = 0; b < s->blocks; b++) {
     if (owner[b] >= 0 && owner[b] < s->ranks) continue;
-    lt_fail(e, LT_USAGE, "the partition gives block %lld to no rank", (long long)b);
+    lt_fail(e, LT_RECIPE, "the partition gives block %lld to no rank", (long long)b);
     lt_error_expected(e, "a rank, 0 to %d", (int)s->ranks - 1);
     lt_error_got(e, "%d", (int)owner[b]);
     return refuse(s, e);
@@ -66,7 +66,7 @@ static lt_status check(const lt_deal_sequence *s, const int32_t *owner, lt_error
     int64_t n = 0;
     for (int64_t b = 0; b < s->blocks; b++) n += owner[b] == r;
     if (n <= s->most) continue;
-    lt_fail(e, LT_USAGE, "the partition gives rank %d more than layout.max_share allows", (int)r);
+    lt_fail(e, LT_RECIPE, "the partition gives rank %d more than layout.max_share allows", (int)r);
     lt_error_expected(e, "at most %lld of %lld blocks", (long long)s->most, (long long)s->blocks);
     lt_error_got(e, "%lld", (long long)n);
     return refuse(s, e);

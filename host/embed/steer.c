@@ -246,6 +246,7 @@ lt_status lt_steer_before(lt_run *r, const lt_run_stats *now, double *lr, lt_err
   lt_error own = {0};
   bool met = false;
   lt_status st = lt_trainer_read(r->trainer, &own);
+  if (st != LT_OK) lt_recipe_place(r->recipe, &own); /* a partition that breaks a rule */
   if (st == LT_OK) st = lt_recipe_lr(r->recipe, step, lr, &own);
   if (st == LT_OK) st = ask_step(s, now, &own);
   if (st == LT_OK && lt_world_rank(r->world) == 0 && lt_steering_policies(s->steering, LT_POLICY_SPEED))

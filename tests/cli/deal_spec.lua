@@ -71,6 +71,20 @@ describe("A partition of one's own", function()
     assert.same((command.metrics(whole)), (command.metrics(to)))
   end)
 
+  it("that gives a rank too much is named with its line, by --check too", function()
+    local file, to = write("local function partition(s)\n  local owner = {}\n" ..
+      "  for b = 1, s.blocks do owner[b] = s.step < 3 and b % 2 or 0 end\n  return owner\nend")
+    command.write(file, (command.read(file):gsub("max_share = 2", "max_share = 1")))
+    local fault = file .. ":13: layout.partition: the partition gives rank 0 more than layout.max_share allows\n"
+    local status, said = command.run(folder, file .. " --ranks 2 --run " .. to)
+    assert.equal(3, status, said)
+    assert.matches(fault .. "  expected at most 6 of 11 blocks, got 11\n  hint: in step 3, sequence 0\n", said, 1, true)
+    assert.equal(3, newest(to))
+    status, said = command.run(folder, "--check --ranks 2 " .. file)
+    assert.equal(3, status, said)
+    assert.matches(fault, said, 1, true)
+  end)
+
   it("is the same on all ranks, or the job ends", function()
     if not command.has_mpi() then return pending "there is no MPI in this build" end
     local text = frame:format("local knob = require 'knob'\n" .. partition "s = knob(s)")

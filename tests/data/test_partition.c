@@ -171,13 +171,13 @@ static void test_own_is_checked(void) {
   t->step = 7;
   CHECK_INT(lt_deal_create(1, 2, 1, &d, NULL), LT_OK);
   lt_deal_use(d, &p, 0);
-  CHECK_INT(lt_deal_step(d, t, 10, &e), LT_USAGE);
+  CHECK_INT(lt_deal_step(d, t, 10, &e), LT_RECIPE);
   CHECK_STR(e.what, "the partition gives rank 1 more than layout.max_share allows");
-  CHECK_STR(e.where, "step 7, sequence 0");
+  CHECK_STR(e.hint, "in step 7, sequence 0");
   CHECK_STR(e.expected, "at most 6 of 10 blocks");
   CHECK_STR(e.got, "10");
   rank = 2;
-  CHECK_INT(lt_deal_step(d, t, 10, &f), LT_USAGE);
+  CHECK_INT(lt_deal_step(d, t, 10, &f), LT_RECIPE);
   CHECK_STR(f.what, "the partition gives block 0 to no rank");
   const lt_deal_policy lame = {.kind = LT_PARTITION_WEIGHTED, .weight = thrice, .n_weight = 1};
   lt_deal_use(d, &lame, 0);
