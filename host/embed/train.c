@@ -244,6 +244,9 @@ static lt_status interrupted(lt_run *r, lt_error *e) {
 static lt_status end_saved(lt_run *r, const lt_error *why, lt_error *e) {
   lt_status st = save(r, e);
   if (st != LT_OK) return st;
+  if (r->folder.path)
+    lt_log_write(&r->watch.log, LT_LOG_INFO, "step %lld is saved: --run %s --resume goes on from there",
+                 (long long)lt_trainer_next(r->trainer), r->folder.path);
   if (e && !e->code) *e = *why;
   *r->met = true;
   return why->code;

@@ -129,6 +129,7 @@ end]]
     assert.equal(3, status, said)
     for _, pattern in ipairs(patterns) do assert.equal(1, count(said, pattern:gsub("FILE", escaped(file))), said) end
     assert.equal(6, state_of(to, 6).step)
+    assert.equal(1, count(said, "step 6 is saved: %-%-run " .. escaped(to) .. " %-%-resume goes on from there\n"), said)
     return file, to
   end
 
