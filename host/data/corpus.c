@@ -187,7 +187,10 @@ static lt_status check_parts(const lt_corpus *c, const lt_corpus_source *from, l
   lt_error_where(e, "%s", from->base);
   lt_error_got(e, "%lld documents to train on, %lld held out", (long long)c->part[LT_CORPUS_TRAIN].docs.n,
                (long long)c->part[LT_CORPUS_EVAL].docs.n);
-  if (from->hold_out > 0.0) lt_error_hint(e, "whole documents are held out; with few of them name files instead");
+  if (!train && !c->part[LT_CORPUS_EVAL].docs.n)
+    lt_error_hint(e, "the files that were found are empty");
+  else if (from->hold_out > 0.0)
+    lt_error_hint(e, "whole documents are held out; with few of them name files instead");
   return LT_DATA;
 }
 

@@ -1,9 +1,11 @@
 /* corpus.c: the text of a recipe.
 ** A pattern that matches nothing is a fault of the line that has it, not of the folder it was looked for in. */
 #include "embed/plan.h"
+#include "store/durable.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static bool blame_list(const char *const *list, int64_t n, const char *key, lt_error *e) {
   for (int64_t i = 0; i < n; i++) {
@@ -16,12 +18,25 @@ static bool blame_list(const char *const *list, int64_t n, const char *key, lt_e
   return false;
 }
 
+static bool is_folder(const char *base, const char *path) {
+  struct stat about;
+  char *whole = path[0] == '/' ? strdup(path) : lt_durable_join(base, path);
+  const bool is = whole && stat(whole, &about) == 0 && S_ISDIR(about.st_mode);
+  free(whole);
+  return is;
+}
+
 /* Where it was looked for, in full: who calls from elsewhere takes relative paths for those of his own folder. */
 static void tell_folder(const lt_recipe_settings *s, lt_error *e) {
   char *folder = e->got[0] == '/' ? NULL : realpath(s->folder, NULL);
-  if (folder)
+  if (e->got[0] && is_folder(s->folder, e->got)) {
+    const int n = (int)strlen(e->got) - (e->got[strlen(e->got) - 1] == '/');
+    lt_error_hint(e, "a folder is no text: %.*s/*.txt are files in it, %.*s/** all of them, in its folders too", n,
+                  e->got, n, e->got);
+  } else if (folder) {
     lt_error_hint(e, "looked for %s/%s: relative paths go from the recipe's folder", strcmp(folder, "/") ? folder : "",
                   e->got);
+  }
   free(folder);
 }
 

@@ -73,7 +73,10 @@ static lt_status mesh_misfit(const int32_t size[MESH_COMPOSITE], unsigned automa
     lt_error_expected(e, "%s", text);
   else
     lt_error_expected(e, "sizes that multiply to %d, each one of %s", world, mesh_divisors(world, text, sizeof text));
-  if (!automatic) lt_error_hint(e, "dp takes what the other axes leave, if nothing is said of it");
+  if (world == 1 && product > 1)
+    lt_error_hint(e, "--ranks %lld, or mpirun -np %lld, gives it so many", (long long)product, (long long)product);
+  else if (!automatic)
+    lt_error_hint(e, "dp takes what the other axes leave, if nothing is said of it");
   return LT_RECIPE;
 }
 

@@ -47,7 +47,8 @@ local data = {
 
 local function finish_data(value, _, fault)
   if value.eval and value.hold_out > 0 then
-    fault(".hold_out", "held-out texts are given twice", { expected = "eval or hold_out" })
+    fault(".hold_out", "held-out texts are given twice", { expected = "eval or hold_out",
+      hint = "with data.eval it is 0: --set data.hold_out=0" })
   end
   if #value.train == 0 then fault(".train", "is empty", { expected = "a pattern of files" }) end
   return value
@@ -249,9 +250,22 @@ local function check_exchange(l, model, faults)
   end
 end
 
+-- The ready-made policy that looks at held-out text needs some.
+local function check_plateau(r, faults)
+  local list = type(r.on_step) == "table" and (r.on_step.kind and { r.on_step } or r.on_step) or {}
+  if not r.data or r.data.eval or r.data.hold_out > 0 then return end
+  for i, p in ipairs(list) do
+    if type(p) == "table" and p.kind == "plateau" then
+      schema.add(faults, list[1] == r.on_step and "on_step" or schema.join("on_step", i),
+        "looks at held-out text, and there is none", { expected = "data.eval or data.hold_out" })
+    end
+  end
+end
+
 -- Checks across the parts of a recipe, each only of parts that are right by themselves.
 local function check_across(r, faults, fed)
   if r.layout then check_exchange(r.layout, r.model, faults) end
+  if #faults == 0 then check_plateau(r, faults) end
   local vocab = type(r.model) == "table" and r.model.vocab
   if vocab and vocab < 256 and not fed then
     schema.add(faults, "model.vocab", "text is bytes", { expected = "at least 256", got = tostring(vocab) })

@@ -233,7 +233,7 @@ environment = setmetatable({}, {
   __index = function(_, key)
     local value = names[key]
     if value ~= nil then return value end
-    local near = nearest(key, known)
+    local near = offered[key] ~= nil and "lt." .. key or nearest(key, known)
     core.fail { what = format("undefined name '%s'", key), hint = near and "did you mean '" .. near .. "'?" }
   end,
   __newindex = function(_, key)

@@ -139,8 +139,12 @@ static void test_errors(void) {
   open_corpus("files/empty.txt", NULL, 0, LT_DATA, &e);
   CHECK_STR(e.what, "there is no text to train on");
   CHECK_STR(e.key, "files/empty.txt");
+  CHECK_STR(e.hint, "the files that were found are empty");
+  open_corpus("files/empty.txt", NULL, 0.5, LT_DATA, &e);
+  CHECK_STR(e.hint, "the files that were found are empty");
   open_corpus("held/x.txt", "held/*", 0, LT_DATA, &e);
   CHECK_STR(e.what, "there is no text to train on");
+  CHECK_STR(e.hint, "");
   open_corpus("held/x.txt", "files/empty.txt", 0, LT_DATA, &e);
   CHECK_STR(e.what, "no text is held out");
   open_corpus("held/x.txt", NULL, 1e-9, LT_DATA, &e);
