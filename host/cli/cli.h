@@ -79,6 +79,8 @@ void cli_print_version(void);
 /* The lists of options.c: all commands and options, or the options of one command. */
 void cli_print_options(lt_text *out);
 void cli_print_options_of(cli_command c, lt_text *out);
+/* The line of one of them, with or without its dashes, and the commands an option is for; false: there is none. */
+bool cli_print_line_of(const char *topic, lt_text *out);
 
 /* Train what the recipe describes. LT_INTERRUPTED after a save when SIGINT or SIGTERM came. */
 lt_status cli_train(cli_options *o, lt_error *e);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /* ---- Lists ---- */
 
@@ -86,6 +87,8 @@ static bool is_folder(const char *path) {
 
 lt_status cli_diff(cli_options *o, lt_error *e) {
   bool a = is_folder(o->recipe), b = is_folder(o->other);
+  if (a != b && access(a ? o->other : o->recipe, F_OK) != 0)
+    return lt_fail(e, LT_USAGE, "--diff: there is no run %s", a ? o->other : o->recipe);
   if (a != b)
     return lt_fail(e, LT_USAGE, "--diff compares two recipes, or the folders of two runs: %s is %s", o->recipe,
                    a ? "a folder, the other is not" : "none, the other is");

@@ -251,8 +251,9 @@ static lt_status explain(const cli_options *o, const lt_program *p, const lt_rea
   lt_text mesh = {0};
   lt_status st;
   lt_mesh_print(&p->plan.mesh, &mesh);
-  printf("%lld tokens in %lld sequences of at most %lld, mesh %s\n", (long long)p->plan.data.tokens,
-         (long long)p->plan.data.sequences, (long long)p->plan.data.length, mesh.s ? mesh.s : "");
+  printf("%lld tokens in %lld sequence%s of at most %lld, mesh %s\n", (long long)p->plan.data.tokens,
+         (long long)p->plan.data.sequences, p->plan.data.sequences == 1 ? "" : "s", (long long)p->plan.data.length,
+         mesh.s ? mesh.s : "");
   lt_text_free(&mesh);
   if (o->scope) {
     bool known = false;

@@ -87,8 +87,8 @@ static const char *const pages[CLI_COMMANDS] = {
         "Loads the newest whole save of the run (default: the newest run of the recipe) and reads the recipe's "
         "held-out\n"
         "text, train.eval_tokens of it: loss in nats a token and perplexity, of all and by position in the document:\n"
-        "0, 1, 2 ... 3, 4 ... 7 and so on. Other text: --set data.eval=FILES. A run may be training meanwhile.\n"
-        "The run's own name=value and --set are to be said again.\n"
+        "0, 1, 2 ... 3, 4 ... 7 and so on. Other text: --set data.eval=FILES, and --set data.hold_out=0 where that is\n"
+        "not 0. A run may be training meanwhile. The run's own name=value and --set are to be said again.\n"
         "\n"
         "examples:\n"
         "  ltrain-lua --eval recipes/small.lua\n"
@@ -221,9 +221,12 @@ lt_status cli_print_help(const cli_options *o, lt_error *e) {
   lt_text out = {0};
   if (o->topic) {
     int c = find_topic(o->topic);
-    if (c == CLI_COMMANDS) return refuse_topic(o->topic, e);
-    lt_text_add(&out, "%s\n", pages[c]);
-    cli_print_options_of((cli_command)c, &out);
+    if (c < CLI_COMMANDS) {
+      lt_text_add(&out, "%s\n", pages[c]);
+      cli_print_options_of((cli_command)c, &out);
+    } else if (!cli_print_line_of(o->topic, &out)) {
+      return refuse_topic(o->topic, e);
+    }
   } else {
     print_all(&out);
   }

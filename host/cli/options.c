@@ -103,6 +103,31 @@ void cli_print_options_of(cli_command c, lt_text *out) {
   if (any) lt_text_add(out, "\n");
 }
 
+static bool is_topic(const char *name, const char *topic) {
+  return strcmp(name + strspn(name, "-"), topic + strspn(topic, "-")) == 0;
+}
+
+bool cli_print_line_of(const char *topic, lt_text *out) {
+  for (int c = 0; c < CLI_COMMANDS; c++) {
+    if (c == CLI_TRAIN || !is_topic(cli_commands[c].name, topic)) continue;
+    print_line(cli_commands[c].name, cli_commands[c].value, cli_commands[c].help, out);
+    return true;
+  }
+  for (int i = 0; i < OPTIONS; i++) {
+    const char *before = "                    with ";
+    if (!is_topic(options[i].name, topic)) continue;
+    print_line(options[i].name, options[i].value, options[i].help, out);
+    for (int c = 0; c < CLI_COMMANDS; c++) {
+      if (!(options[i].with & BIT(c))) continue;
+      lt_text_add(out, "%s%s", before, cli_commands[c].name);
+      before = ", ";
+    }
+    lt_text_add(out, "\n");
+    return true;
+  }
+  return false;
+}
+
 /* ---- Reading ---- */
 
 typedef struct reader {
@@ -380,6 +405,7 @@ static lt_status settle(reader *r) {
     if (r->said[i] && !(options[i].with & BIT(o->command)))
       return lt_fail(e, LT_USAGE, "%s means nothing with %s", options[i].name, name);
   if (o->command == CLI_DIFF) return o->other ? LT_OK : lt_fail(e, LT_USAGE, "--diff takes two recipes, or two runs");
+  if (o->stage && check_stage(o->stage, e) != LT_OK) return LT_USAGE; /* it may have swallowed the recipe */
   if (recipe && !o->recipe) return lt_fail(e, LT_USAGE, "no recipe given");
   if (!recipe && (o->recipe || o->n_arg))
     return lt_fail(e, LT_USAGE, "%s takes no words: %s", name, o->recipe ? o->recipe : o->arg[0]);
@@ -394,7 +420,6 @@ static lt_status settle(reader *r) {
     return LT_USAGE;
   }
   if (recipe && check_recipe(o, e) != LT_OK) return LT_USAGE;
-  if (o->stage && check_stage(o->stage, e) != LT_OK) return LT_USAGE;
   if (o->n_list > 1 && o->command != CLI_VERIFY)
     return lt_fail(e, LT_USAGE, "several numbers of ranks are for --verify-layout");
   if (o->command == CLI_VERIFY && !o->n_list)
@@ -418,7 +443,7 @@ lt_status cli_read(int argc, char **argv, cli_options *o, lt_error *e) {
       st = read_word(&r, w);
     if (st != LT_OK) return st;
     if (o->command == CLI_SCRIPT || o->command == CLI_TEXT) return the_rest(&r);
-    if (o->command == CLI_HELP || o->command == CLI_VERSION) return LT_OK;
+    if (o->command == CLI_HELP) return LT_OK;
   }
   return settle(&r);
 }

@@ -100,9 +100,9 @@ static void print_forecast(const lt_program *p, const lt_forecast *f) {
 }
 
 static lt_status print_plan(const lt_program *p, const lt_forecast *f, lt_error *e) {
-  printf("step        %lld tokens in at most %lld sequences of at most %lld; %d micro-batch%s\n",
-         (long long)p->plan.data.tokens, (long long)p->plan.data.sequences, (long long)p->plan.data.length,
-         (int)p->plan.units, p->plan.units == 1 ? "" : "es");
+  printf("step        %lld tokens in at most %lld sequence%s of at most %lld; %d micro-batch%s\n",
+         (long long)p->plan.data.tokens, (long long)p->plan.data.sequences, p->plan.data.sequences == 1 ? "" : "s",
+         (long long)p->plan.data.length, (int)p->plan.units, p->plan.units == 1 ? "" : "es");
   lt_text keeps = {0};
   lt_checkpoint_print(p, &keeps);
   printf("kept        %s\n", keeps.s ? keeps.s : "");
@@ -175,7 +175,8 @@ lt_status cli_check(cli_options *o, lt_error *e) {
   if (st == LT_OK) st = lt_recipe_check_pure(r, e);
   if (st == LT_OK) st = lt_recipe_memory(s, all, eval, &memory, e);
   if (st == LT_OK && lt_recipe_corpus(r, &c, &none) != LT_OK) c = NULL;
-  if (st == LT_OK) st = make_forecasts(s, c, all, &forecast, e);
+  if (st == LT_OK && (st = make_forecasts(s, c, all, &forecast, e)) != LT_OK)
+    lt_recipe_place(r, e); /* a partition that breaks a rule */
   if (st == LT_OK) {
     printf("settings\n");
     put(&settings);

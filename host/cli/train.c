@@ -156,9 +156,9 @@ static lt_status load(training *t, lt_error *e) {
   const cli_options *o = t->o;
   const int64_t also[] = {o->resume};
   char *folder = NULL;
-  lt_error none = {0};
-  if (o->resume && lt_world_rank(o->world) == 0)
-    (void)cli_run_folder(o, &folder, &none); /* enter() tells what is wrong */
+  lt_error own = {0};
+  if (o->resume && lt_world_rank(o->world) == 0) (void)cli_run_folder(o, &folder, &own);
+  if (lt_world_tell(o->world, 0, &own, e) != LT_OK) return e->code;
   const lt_run_from from = {.recipe = cli_recipe_source(o),
                             .ranks = o->ranks,
                             .steps = o->steps,

@@ -135,6 +135,7 @@ describe("a run that was there before", function()
       assert.equal("there is no run of this recipe: no folder runs/recipe-N\n"
         .. "  hint: --run DIR names the folder of a run\n", said)
     end
-    says("there is no run of this recipe to resume: no folder runs/recipe-N\n", "--resume " .. file, 2)
+    assert.equal("there is no run of this recipe to resume: no folder runs/recipe-N\n"
+      .. "  hint: --run DIR names the folder of a run\n", run("--resume " .. file, 2)) -- and no word before it
   end)
 end)

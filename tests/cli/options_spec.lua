@@ -33,6 +33,12 @@ describe("ltrain-lua", function()
     assert.is_true(n >= 8)
     assert.equal(run "--help stage", run "--stage --help")
     assert.equal(run "--help check", run "--check --help")
+    for _, topic in ipairs { "--steps", "steps", "version" } do
+      local line = run("--help " .. topic):match "^[^\n]+\n"
+      assert.matches(topic:gsub("^%-*", "  --"), line, 1, true)
+      assert.matches(line, all, 1, true)
+    end
+    assert.matches("\n +with train, %-%-sweep\n$", run "--help steps")
     for option in all:match("\noptions:\n(.-)\n\n"):gmatch "\n?  (%-%-[%w%-]+)" do
       assert.not_matches("no option", (select(2, command.run(folder, option))))
     end
@@ -62,6 +68,7 @@ describe("ltrain-lua", function()
       refuse("--runs=x a.lua", "there is no option --runs", "did you mean --run?")
       refuse("--stage plaec a.lua", "there is no stage plaec\n  expected build, differentiate, place, exchange, "
         .. "checkpoint, lower, order, memory, transfers, verify\n", "did you mean place?")
+      refuse("--stage a.lua", "there is no stage a.lua\n")
       refuse("--help chek", "there is no help on chek", "did you mean check?")
     end)
     it("options without their value, or with one too many", function()
@@ -75,6 +82,8 @@ describe("ltrain-lua", function()
       refuse("--stage place --check a.lua", "one command at a time: --stage and --check")
       refuse("--ranks 2,3 a.lua", "several numbers of ranks are for --verify-layout")
       refuse("-i a.lua", "-i takes no words: a.lua")
+      refuse("--version a.lua", "--version takes no words: a.lua")
+      refuse("--version --steps 3", "--steps means nothing with --version")
     end)
     it("words it has no use for", function()
       refuse("a.lua b.lua", "one recipe at a time: a.lua and b.lua", "arguments of a recipe are name=value")
