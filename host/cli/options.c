@@ -295,7 +295,10 @@ static lt_status unknown(reader *r, const char *word) {
   names[n] = NULL;
   lt_fail(r->e, LT_USAGE, "there is no option %s", word);
   const char *near = lt_script_nearest(word, names);
-  if (near) lt_error_hint(r->e, "did you mean %s?", near);
+  if (near)
+    lt_error_hint(r->e, "did you mean %s?", near);
+  else
+    lt_error_hint(r->e, "arguments of a recipe are name=value, its keys --set KEY=VALUE");
   return LT_USAGE;
 }
 

@@ -60,6 +60,21 @@ end
 -- Is it given on the command line?
 function arguments.is_given(name) return values[name] ~= nil end
 
+local function near_to(name)
+  local near = core.nearest(name, order)
+  return near and "did you mean " .. near .. "?"
+end
+
+local function is_key(name)
+  local first = name:match "^[^%.]+"
+  return first and schema.root and schema.field(schema.root, first)
+end
+
+-- What --set is told of a key there is not: an argument may have been meant.
+function arguments.hint(name)
+  return declared[name] and name .. " is an argument: without --set" or near_to(name)
+end
+
 -- What is wrong with the command line's: in the order of declaration, then those that no lt.arg asked for.
 function arguments.faults()
   local names, out = {}, {}
@@ -68,10 +83,9 @@ function arguments.faults()
   table.sort(names)
   for _, name in ipairs(names) do
     if not declared[name] then
-      local near = core.nearest(name, order)
       local known = #order > 0 and "one of " .. table.concat(order, ", ") or "none: the recipe has no lt.arg"
       schema.add(out, "", "the recipe has no such argument", { where = given_as(name), expected = known, code = USAGE,
-        hint = near and "did you mean " .. near .. "?" })
+        hint = is_key(name) and string.format("did you mean --set %s=%s?", name, values[name]) or near_to(name) })
     end
   end
   return out

@@ -52,6 +52,8 @@ function load.open(path, args, sets, text, fed)
   for _, fault in ipairs(wrong) do
     if not fault.where then -- else it is one of those below
       from:place(fault)
+      local set_to = fault.where:match "^%-%-set ([^=%.]+)="
+      if set_to and set_to == fault.key and not fault.hint then fault.hint = arguments.hint(set_to) end
       faults[#faults + 1] = fault
     end
   end

@@ -66,6 +66,8 @@ describe("ltrain-lua", function()
     it("options there are not", function()
       refuse("--chekc a.lua", "there is no option --chekc", "did you mean --check?")
       refuse("--runs=x a.lua", "there is no option --runs", "did you mean --run?")
+      refuse("--width 64 a.lua", "there is no option --width",
+        "arguments of a recipe are name=value, its keys --set KEY=VALUE")
       refuse("--stage plaec a.lua", "there is no stage plaec\n  expected build, differentiate, place, exchange, "
         .. "checkpoint, lower, order, memory, transfers, verify\n", "did you mean place?")
       refuse("--stage a.lua", "there is no stage a.lua\n")
