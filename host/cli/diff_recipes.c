@@ -104,7 +104,8 @@ static void list_plan(side *s, int64_t i) {
   snprintf(value, sizeof value, "%s (%lld B)", lt_text_size(size, sizeof size, (double)p->plan.peak),
            (long long)p->plan.peak);
   add_plan(s, i, "memory", value);
-  snprintf(value, sizeof value, "%.3g s a step", p->plan.seconds);
+  char seconds[24];
+  snprintf(value, sizeof value, "%s a step", lt_text_seconds(seconds, sizeof seconds, p->plan.seconds));
   add_plan(s, i, "predicted", value);
 }
 

@@ -111,7 +111,10 @@ static lt_status compare_losses(const side *a, const side *b, bool held, bool *d
     printf("%s: the first difference is at step %lld\n", what, (long long)p[first].a->step);
     print_table(p, n, first, held);
   } else if (n || in_a == in_b) {
-    printf("%s: the same at all %lld steps that both have\n", what, (long long)n);
+    if (n == 1)
+      printf("%s: the same at the one step that both have\n", what);
+    else
+      printf("%s: the same at all %lld steps that both have\n", what, (long long)n);
   } else {
     printf("%s: no step that both have\n", what);
   }

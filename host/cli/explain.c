@@ -174,8 +174,10 @@ static void print_time(const lt_schedule *s) {
     if (it->lane != LT_LANE_COMPUTE) comm += it->seconds;
     add_share(&ops, it->node == LT_NONE ? "zero" : s->graph->node.at[it->node].op->name, it->seconds);
   }
-  printf("predicted time of rank %d: %.4g s a step (the sum of its items is %.4g s, %.3g s of it transfers)\n",
-         (int)s->rank, lt_schedule_seconds(s), ops.all, comm);
+  char step[24], sum[24], moving[24];
+  printf("predicted time of rank %d: %s a step (the sum of its items is %s, %s of it transfers)\n", (int)s->rank,
+         lt_text_seconds(step, sizeof step, lt_schedule_seconds(s)), lt_text_seconds(sum, sizeof sum, ops.all),
+         lt_text_seconds(moving, sizeof moving, comm));
   print_shares(&ops, false);
 }
 
@@ -246,23 +248,27 @@ static void print_legend(const lt_program *p) {
   lt_text_free(&text);
 }
 
+/* scope NULL: all. */
+static lt_status find_scope(const lt_program *p, const char *scope, lt_error *e) {
+  bool known = !scope;
+  for (int64_t i = 0; i < p->graph->node.n && !known; i++) known = explain_is_meant(scope, &p->graph->node.at[i]);
+  if (known) return LT_OK;
+  lt_fail(e, LT_USAGE, "no scope and no operation is like %s", scope);
+  lt_error_hint(e, "--stage place shows all of them: layer 0/attention, head, matmul ...");
+  return LT_USAGE;
+}
+
 static lt_status explain(const cli_options *o, const lt_program *p, const lt_reasons *why, const lt_recipe_settings *s,
                          int64_t budget, lt_error *e) {
   lt_text mesh = {0};
-  lt_status st;
+  lt_status st = find_scope(p, o->scope, e);
+  if (st != LT_OK) return st;
   lt_mesh_print(&p->plan.mesh, &mesh);
   printf("%lld tokens in %lld sequence%s of at most %lld, mesh %s\n", (long long)p->plan.data.tokens,
          (long long)p->plan.data.sequences, p->plan.data.sequences == 1 ? "" : "s", (long long)p->plan.data.length,
          mesh.s ? mesh.s : "");
   lt_text_free(&mesh);
   if (o->scope) {
-    bool known = false;
-    for (int64_t i = 0; i < p->graph->node.n && !known; i++) known = explain_is_meant(o->scope, &p->graph->node.at[i]);
-    if (!known) {
-      lt_fail(e, LT_USAGE, "no scope and no operation is like %s", o->scope);
-      lt_error_hint(e, "--stage place shows all of them: layer 0/attention, head, matmul ...");
-      return LT_USAGE;
-    }
     if (print_choices(p, why, o->scope) == 0) printf("one rank: nothing is cut, nothing moves\n");
     st = explain_moves(p, o->rank, why, o->scope, e);
     if (st == LT_OK) print_legend(p);

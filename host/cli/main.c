@@ -113,9 +113,7 @@ int main(int argc, char **argv) {
       cli_print_version();
       status = 0;
       break;
-    case CLI_DOCTOR:
-      if ((status = cli_doctor(&o, &e)) != LT_OK) cli_print_error(&e);
-      break;
+    case CLI_DOCTOR: status = run_recipe(cli_doctor, &o); break;
     case CLI_CONSOLE: status = run_console(&o); break;
     case CLI_SCRIPT: status = run_script(&o); break;
     case CLI_TEXT: status = run_text(&o); break;

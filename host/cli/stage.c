@@ -52,14 +52,15 @@ static void print_coords(const lt_mesh *m, int32_t rank, lt_text *out) {
 static void print_rank(const lt_program *p, const lt_forecast *f, int32_t r) {
   const lt_schedule *s = p->schedule[r];
   const lt_played *x = &f->rank[r];
-  char memory[24], out[24], in[24];
+  char memory[24], out[24], in[24], step[24];
   lt_text at = {0};
   print_coords(&p->plan.mesh, r, &at);
-  printf("rank %-6d %s: memory %s (%lld B), %.3g s a step, sends %s (%.0f B), receives %s (%.0f B), %lld kernels and "
+  printf("rank %-6d %s: memory %s (%lld B), %s a step, sends %s (%.0f B), receives %s (%.0f B), %lld kernels and "
          "transfers\n",
          (int)r, at.s ? at.s : "", lt_text_size(memory, sizeof memory, (double)s->arena_bytes),
-         (long long)s->arena_bytes, x->seconds, lt_text_size(out, sizeof out, x->sent), x->sent,
-         lt_text_size(in, sizeof in, x->received), x->received, (long long)s->item.n);
+         (long long)s->arena_bytes, lt_text_seconds(step, sizeof step, x->seconds),
+         lt_text_size(out, sizeof out, x->sent), x->sent, lt_text_size(in, sizeof in, x->received), x->received,
+         (long long)s->item.n);
   lt_text_free(&at);
 }
 
@@ -89,14 +90,15 @@ static lt_status print_layers(const lt_program *p, const lt_forecast *f, lt_erro
 /* What the figures below are of. */
 static void print_forecast(const lt_program *p, const lt_forecast *f) {
   const long long first = (long long)f->first, last = first + f->steps - 1;
-  printf("predicted   %.3g s a step, ", f->seconds);
+  char seconds[24], planned[24];
+  lt_text_seconds(planned, sizeof planned, p->plan.seconds);
+  printf("predicted   %s a step, ", lt_text_seconds(seconds, sizeof seconds, f->seconds));
   if (!f->text)
     printf("if every sequence is one document\n");
   else if (first == last)
-    printf("by the documents of step %lld; planned by one document a sequence: %.3g s\n", first, p->plan.seconds);
+    printf("by the documents of step %lld; planned by one document a sequence: %s\n", first, planned);
   else
-    printf("by the documents of steps %lld to %lld; planned by one document a sequence: %.3g s\n", first, last,
-           p->plan.seconds);
+    printf("by the documents of steps %lld to %lld; planned by one document a sequence: %s\n", first, last, planned);
 }
 
 static lt_status print_plan(const lt_program *p, const lt_forecast *f, lt_error *e) {
@@ -181,6 +183,9 @@ lt_status cli_check(cli_options *o, lt_error *e) {
     printf("settings\n");
     put(&settings);
     printf("\n");
+    if (lt_recipe_too_long(s) > 0)
+      printf("length      data.length %lld is more than train.tokens: sequences are as long as a step\n",
+             (long long)lt_recipe_too_long(s));
     st = print_programs(all, forecast, e);
   }
   if (st == LT_OK) {

@@ -3,6 +3,8 @@
 #include "cli/cli.h"
 #include "cli/progress.h"
 #include "core/hash.h"
+#include "embed/folder.h"
+#include "embed/plan.h"
 #include "embed/run.h"
 
 #include <signal.h>
@@ -99,6 +101,10 @@ static void announce(training *t) {
                      (long long)x->data.length, (long long)x->data.sequences, x->data.sequences == 1 ? "" : "s",
                      (int)x->units, x->units == 1 ? "" : "es", lt_text_size(memory, sizeof memory, (double)x->peak));
   }
+  if (lt_recipe_too_long(s) > 0)
+    cli_progress_say(&t->progress,
+                     "        data.length %lld is more than train.tokens: sequences are as long as a step",
+                     (long long)lt_recipe_too_long(s));
   lt_text mesh = {0};
   lt_mesh_print(&p->plan.mesh, &mesh);
   if (p->plan.mesh.world > 1 && mesh.s) cli_progress_say(&t->progress, "mesh    %s", mesh.s);
@@ -158,6 +164,7 @@ static lt_status load(training *t, lt_error *e) {
   char *folder = NULL;
   lt_error own = {0};
   if (o->resume && lt_world_rank(o->world) == 0) (void)cli_run_folder(o, &folder, &own);
+  if (!o->resume && o->run && lt_world_rank(o->world) == 0) (void)lt_folder_check_unused(o->run, &own);
   if (lt_world_tell(o->world, 0, &own, e) != LT_OK) return e->code;
   const lt_run_from from = {.recipe = cli_recipe_source(o),
                             .ranks = o->ranks,

@@ -71,3 +71,8 @@ const char *lt_text_size(char *buf, size_t n, double bytes) {
   snprintf(buf, n, "%s %s", digits, units[unit]);
   return buf;
 }
+
+const char *lt_text_seconds(char *buf, size_t n, double seconds) {
+  snprintf(buf, n, fabs(seconds) < 999.5 ? "%.3g s" : "%.0f s", seconds);
+  return buf;
+}

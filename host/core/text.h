@@ -22,5 +22,7 @@ double lt_text_nan(double x);
 
 /* "1.25 GiB", "3 KiB", "17 B": into buf (24 bytes are enough); returns buf. */
 const char *lt_text_size(char *buf, size_t n, double bytes);
+/* Seconds to three digits, whole ones from 1000 on: "0.0123 s", "1562 s" → buf. */
+const char *lt_text_seconds(char *buf, size_t n, double seconds);
 
 #endif

@@ -25,10 +25,18 @@ static lt_status lock(lt_folder *f, lt_error *e) {
   return LT_DATA;
 }
 
-static lt_status check_unused(const lt_folder *f, lt_error *e) {
-  if (access(f->metrics, F_OK) != 0 && access(f->saves, F_OK) != 0) return LT_OK;
+lt_status lt_folder_check_unused(const char *path, lt_error *e) {
+  static const char *const has[] = {"metrics.jsonl", "saves"};
+  bool used = false;
+  for (int i = 0; i < 2; i++) {
+    char *name = lt_durable_join(path, has[i]);
+    if (!name) return lt_fail_memory(e, 64, "a file name");
+    used = used || access(name, F_OK) == 0;
+    free(name);
+  }
+  if (!used) return LT_OK;
   lt_fail(e, LT_USAGE, "the folder holds a run already");
-  lt_error_where(e, "%s", f->path);
+  lt_error_where(e, "%s", path);
   lt_error_hint(e, "--resume goes on with it; another --run DIR begins a new one");
   return LT_USAGE;
 }
@@ -42,7 +50,7 @@ lt_status lt_folder_open(const char *path, bool resume, lt_folder *f, lt_error *
     if (!f->saves || !f->metrics) st = lt_fail_memory(e, 64, "a file name");
   }
   if (st == LT_OK) st = lock(f, e);
-  if (st == LT_OK && !resume) st = check_unused(f, e);
+  if (st == LT_OK && !resume) st = lt_folder_check_unused(f->path, e);
   if (st == LT_OK && access(f->path, W_OK) != 0) st = lt_durable_fail(e, "write in the folder", f->path);
   return st;
 }

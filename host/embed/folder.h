@@ -15,6 +15,7 @@ typedef struct lt_folder {
 
 /* The folder at `path`, made if need be. One that holds a run already is LT_USAGE without `resume`; one that another
 ** process trains in is LT_DATA. Close it on failure too. */
+lt_status lt_folder_check_unused(const char *path, lt_error *e); /* the first of these alone, without a lock */
 lt_status lt_folder_open(const char *path, bool resume, lt_folder *f, lt_error *e);
 void lt_folder_close(lt_folder *f);
 

@@ -16,6 +16,13 @@ lt_structure lt_recipe_structure(const lt_recipe_settings *s, int64_t length) {
   return of;
 }
 
+int64_t lt_recipe_too_long(const lt_recipe_settings *s) {
+  int64_t longest = 0;
+  for (int64_t i = 0; i < s->n_length; i++)
+    if (s->length[i].length > s->tokens && s->length[i].length > longest) longest = s->length[i].length;
+  return longest;
+}
+
 static lt_status check_weights(const lt_recipe_settings *s, int32_t ranks, lt_error *e) {
   if (s->partition.kind != LT_PARTITION_WEIGHTED || s->partition.measured || ranks == 1 ||
       s->partition.n_weight == ranks)

@@ -19,6 +19,8 @@ typedef struct lt_recipe_plan { /* for whom is compiled; the context of lt_recip
 
 /* Steps whose sequences have at most `length` tokens. */
 lt_structure lt_recipe_structure(const lt_recipe_settings *s, int64_t length);
+/* The longest length that is more than the tokens of a step, whose sequences are as long as the step; 0: none is. */
+int64_t lt_recipe_too_long(const lt_recipe_settings *s);
 
 /* Where there is a budget, leave room in it beside training: for the step table, and for evaluation if there is any. */
 lt_status lt_recipe_reserve(lt_recipe_plan *plan, bool evaluates, lt_error *e);

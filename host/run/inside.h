@@ -45,8 +45,8 @@ struct lt_executor {
   lt_flight flight[LT_LANES][LT_COMM_DEPTH]; /* of a transfer lane's item i: [i % LT_COMM_DEPTH] */
   lt_group *group;                           /* by the schedule's groups, and lane */
   lt_step_sizes sizes;
-  int32_t depth;                             /* index of the control that says how far hops start ahead, LT_NONE */
-  double waits_since;                        /* the compute lane; 0: it does not */
+  int32_t depth;              /* index of the control that says how far hops start ahead, LT_NONE */
+  double waits_since;         /* the compute lane; 0: it does not */
   double all_ready[LT_LANES]; /* of the transfers of a lane that have ended: when all had been started by all members */
   bool running;
   lt_step_input in;

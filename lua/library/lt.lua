@@ -131,7 +131,7 @@ function lt.optim.adamw(fields) end
 ---@class lt.recipe.data
 ---@field train string|string[] Patterns of the files to learn from: `*`, `?`, `[…]`, and `**` for any folders; from the recipe's folder.
 ---@field eval? string|string[] Patterns of held-out files; not together with hold_out.
----@field hold_out? number Share of the training documents held out. Default: 0.
+---@field hold_out? number Share of the training documents held out, drawn document by document: of few it may be far from it. Default: 0.
 ---@field stretch? integer Tokens of a document that are shuffled as one; 0: whole documents. Default: 0.
 ---@field length? integer|[integer, integer]|[integer, integer][] Tokens a sequence; or a list of { first step, length }, ascending from step 0. Default: 512.
 ---@field look_ahead? integer Steps whose text is read while another runs; 0: read when it is needed. Default: 2.

@@ -230,7 +230,7 @@ end
 local function show_tensor(t, indent)
   local ok, shape = pcall(function() return t.shape end)
   if not ok then return tostring(t) end -- closed
-  local head = format("%s [%s]", t.dtype, concat(shape, ", "))
+  local head = format("%s[%s]", t.dtype, concat(shape, ", "))
   if t.count == 0 then return head end
   local width = #shape > 0 and tensor_width(t, shape, {}, 1) or 0
   local values = tensor_values(t, shape, {}, 1, indent, width)

@@ -15,5 +15,6 @@ for name, value in pairs(core) do lt[name] = value end
 if core.program then
   lt.program = require "ltrain.program"
   lt.comm = require "ltrain.comm"
+  lt.arg = function() error("lt.arg is for recipes, and they run without --script", 2) end
 end
 return lt

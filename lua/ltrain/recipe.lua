@@ -34,7 +34,8 @@ local data = {
   { "train", type = "list", of = { type = "string" }, required = true,
     doc = "Patterns of the files to learn from: `*`, `?`, `[…]`, and `**` for any folders; from the recipe's folder." },
   { "eval", type = "list", of = { type = "string" }, doc = "Patterns of held-out files; not together with hold_out." },
-  { "hold_out", type = "number", min = 0, below = 1, default = 0, doc = "Share of the training documents held out." },
+  { "hold_out", type = "number", min = 0, below = 1, default = 0,
+    doc = "Share of the training documents held out, drawn document by document: of few it may be far from it." },
   { "stretch", type = "integer", min = 0, default = 0, unit = "tokens",
     doc = "Tokens of a document that are shuffled as one; 0: whole documents." },
   { "length", type = "any", default = 512, unit = "tokens", finish = finish_length, of = {

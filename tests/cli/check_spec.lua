@@ -112,6 +112,13 @@ describe("the command", function()
     assert.equal(3, status)
     assert.matches("^%-%-set checkpoint%.budget=%d+: checkpoint%.budget: no plan fits", said)
   end)
+  it("says that sequences are no longer than a step", function()
+    local words = "data.length 32 is more than train.tokens: sequences are as long as a step"
+    for _, what in ipairs { "--check", "--set train.steps=1 --run short" } do
+      assert.not_matches(words, run(what), 1, true)
+      assert.matches(words, run(what .. (what == "--check" and "" or "er") .. " --set train.tokens=16"), 1, true)
+    end
+  end)
   it("says at the start what is no default, and what it will take", function()
     local said, status = run "width=24 --set train.steps=2"
     assert.equal(0, status, said)

@@ -100,6 +100,8 @@ describe("ltrain-lua --diff", function()
       train("c", "--steps 3")
       local said = diff("a", "c", 1)
       has(said, "losses: the same at all 3 steps", "the first run has 6, the second 3")
+      train("d", "--steps 1")
+      has(diff("a", "d", 1), "losses: the same at the one step that both have", "the first run has 6, the second 1")
     end)
   end)
 

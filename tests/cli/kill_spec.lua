@@ -89,20 +89,6 @@ describe("a run", function()
     end
   end)
 
-  it("asked again, two seconds later, ends at once: it may be where it cannot listen", function()
-    local path, stuck = folder .. "/again", folder .. "/stuck.lua" -- in the middle of what nobody reads
-    command.write(stuck, (recipe:gsub("\n}\n$", "\n  on_step = function() print((\"x\"):rep(5000)) end,\n}\n")))
-    command.write(folder .. "/again.sh", string.format(
-      "mkfifo %s/pipe; sleep 60 < %s/pipe & reader=$!; '%s' %s --run %s > %s/pipe 2>&1 & pid=$!; "
-      .. "while ! test -s %s/metrics.jsonl; do sleep 0.05; done; "
-      .. "last=; while now=$(wc -c < %s/metrics.jsonl); test \"$now\" != \"$last\"; do last=$now; sleep 0.5; done; "
-      .. "kill -TERM $pid; sleep 2.2; kill -0 $pid && echo waits; kill -TERM $pid; wait $pid; echo $?; kill $reader",
-      folder, folder, command.path, stuck, path, folder, path, path))
-    local p = io.popen("sh " .. folder .. "/again.sh 2> /dev/null")
-    assert.equal("waits\n143\n", p:read "*a")
-    p:close()
-  end)
-
   it("leaves out a save that is damaged, says why, and repeats the losses from the one before", function()
     local path = folder .. "/damaged"
     local status, said = run("--steps 9 --run " .. path)

@@ -116,6 +116,8 @@ describe("ltrain-lua", function()
     it("hands back what the file returns, and tells of errors with their stack", function()
       command.write(folder .. "/s.lua", "local function f() error 'deep' end\nif arg[1] then f() end\nreturn 3\n")
       assert.equal("", run("--script " .. folder .. "/s.lua", 3))
+      command.write(folder .. "/recipe.lua", "local k = lt.arg('k', 2, 'experts')")
+      assert.matches("recipe.lua:1: lt.arg is for recipes", run("--script " .. folder .. "/recipe.lua", 1), 1, true)
       local said = run("--script " .. folder .. "/s.lua x", 1)
       assert.matches("s.lua:1: deep", said, 1, true)
       assert.matches("stack traceback:.*s%.lua:1: in function 'f'.*s%.lua:2: in main chunk", said)
@@ -163,7 +165,7 @@ describe("ltrain-lua", function()
           .. "timeout 60 mpirun -np 2 --oversubscribe"
         local out, err = feed("local c = lt.comm.world()\nc:all_reduce(lt.tensor { c.rank + 1 })\n"
           .. "if c.rank == 1 then error 'mine' end\n'after'\n", 1, launcher)
-        assert.equal("f32 [1] [3]\nafter\n", out)
+        assert.equal("f32[1] [3]\nafter\n", out)
         assert.matches("rank 1: prompt:1: mine", err, 1, true)
       end)
     end

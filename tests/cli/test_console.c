@@ -36,9 +36,9 @@ static void test_values(void) {
   ask(&p, "_ * 21", "42");
   ask(&p, "return nil, 2, nil", "nil  2  nil");
   ask(&p, "{ 1, a = { true } }", "{ 1, a = { true } }");
-  ask(&p, "lt.tensor { { 1, 2.5 }, { -3, 4 } }", "f32 [2, 2]\r\n[[  1, 2.5],\r\n [ -3,   4]]");
+  ask(&p, "lt.tensor { { 1, 2.5 }, { -3, 4 } }", "f32[2, 2]\r\n[[  1, 2.5],\r\n [ -3,   4]]");
   ask(&p, "lt.tensor.zeros({ 3, 1000 }).shape", "{ 3, 1000 }");
-  ask(&p, "lt.tensor.zeros { 1000 }", "f32 [1000] [0, 0, 0, …, 0, 0, 0]");
+  ask(&p, "lt.tensor.zeros { 1000 }", "f32[1000] [0, 0, 0, …, 0, 0, 0]");
   ask(&p, "x = = 1", "prompt:1: unexpected symbol near '='");
   ask(&p, "error 'no'", "prompt:1: no");
   ask(&p, "local t = nil; t.x = 1", "prompt:1: attempt to index upvalue 't' (a nil value)");

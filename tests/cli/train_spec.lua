@@ -219,6 +219,7 @@ return {
       local before = command.read(folder .. "/taken/metrics.jsonl")
       local said = refuse(2, "holds a run already", file .. " --run " .. folder .. "/taken")
       assert.matches("%-%-resume", said)
+      assert.not_matches("recipe  ", said, 1, true) -- before anything is planned
       assert.equal(before, command.read(folder .. "/taken/metrics.jsonl"))
     end)
     it("to resume another model", function()

@@ -74,9 +74,23 @@ static void sizes(void) {
   }
 }
 
+static void any_seconds(void) {
+  static const struct {
+    double seconds;
+    const char *text;
+  } want[] = {{0, "0 s"},       {0.01234, "0.0123 s"}, {42.649, "42.6 s"},
+              {999.4, "999 s"}, {999.6, "1000 s"},     {1562.3, "1562 s"}};
+  for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
+    char buf[24];
+    CHECK(lt_text_seconds(buf, sizeof buf, want[i].seconds) == buf);
+    CHECK_STR(buf, want[i].text);
+  }
+}
+
 int main(void) {
   grows();
   any_bytes();
+  any_seconds();
   remembers_failure();
   sizes();
   return check_done();
