@@ -93,7 +93,7 @@ static void share(cli_options *o, const seat *all, int32_t world, int32_t rank) 
     set = set || all[r].set;
     ranks++;
   }
-  if (cores == 0 || (ranks == 1 && world > 1)) return; /* not known, or nobody else's */
+  if (cores == 0 || ranks == 1) return; /* not known, or nobody else's */
   if (set)
     snprintf(o->cores, sizeof o->cores, "%d ranks share %d: the environment says how", ranks, cores);
   else if (ranks > cores)
