@@ -331,14 +331,15 @@ static bool hands_on(const hops *w, int32_t hop) {
   return hop < w->last && lt_hop_is_far(&w->route, hop) && !lt_hop_is_far(&w->route, hop + 1);
 }
 
-/* Once the attention of hop `done` stands, what was sent back `depth` hops before is added: a rank that is ahead of others by
-** no more does not wait for them. After the last hop's, all but its own: that comes behind the rest of a rank's own keys, so
-** that the order of the sums is one, whatever the depth. With two levels sums go on from whom they come to: added at once. */
+/* Once the attention of hop `done` stands, what was sent back max_depth hops before is added: a rank that is ahead of others
+** by no more does not wait for them. What is left after the last hop comes behind the rest of a rank's own keys. So the
+** order of the sums is that of max_depth, whatever the depth. With two levels sums go on from whom they come to: added at
+** once. */
 static void settle(exchanger *x, hops *w, int32_t done) {
   const int32_t late = w->late, depth = w->route.kind == LT_ROUTE_TWO_LEVEL ? 1 : x->depth;
-  const int32_t behind = done > w->last ? w->last : done - depth, end = done < w->last ? behind : done - 1;
+  const int32_t first = done > w->last ? w->last + 1 - depth : done - depth, end = done > w->last ? w->last : first;
   w->late = 0;
-  for (int32_t h = behind < 1 ? 1 : behind; h <= end && done <= w->last + 1 && !x->g->failed; h++)
+  for (int32_t h = first < 1 ? 1 : first; h <= end && done <= w->last + 1 && !x->g->failed; h++)
     if (!hands_on(w, h)) take_back(x, w, h);
   if (late && !x->g->failed) take_back(x, w, late);
 }

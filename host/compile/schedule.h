@@ -21,6 +21,7 @@ typedef enum lt_lane {
 } lt_lane;
 
 #define LT_COMM_DEPTH 8
+#define LT_MAX_DEPTH  64 /* most that max_depth may be: hops that have slots at once */
 
 typedef enum lt_item_kind {
   LT_ITEM_KERNEL,

@@ -210,7 +210,7 @@ void lt_executor_free(lt_executor *x) {
 /* How far hops start ahead, of a control, which may be any number: 1 at least; 0: no limit. */
 static int32_t depth_of(double control) {
   if (!(control >= 1)) return 1;
-  return control < LT_COMM_DEPTH ? (int32_t)(control + 0.5) : 0;
+  return control < LT_MAX_DEPTH ? (int32_t)(control + 0.5) : 0;
 }
 
 lt_status lt_executor_begin(lt_executor *x, const lt_step_input *in, lt_error *e) {

@@ -99,8 +99,8 @@ static void read_hops(lua_State *L, lt_plan_options *o) {
   o->mesh.inner = automatic ? LT_MESH_AUTO : (int32_t)lt_lua_opt_int(L, 1, "inner", 0);
   o->max_depth = (int32_t)lt_lua_opt_int(L, 1, "max_depth", 1);
   o->depth = (int32_t)lt_lua_opt_int(L, 1, "depth", o->max_depth);
-  if (o->max_depth < 1 || o->max_depth > LT_COMM_DEPTH || o->depth < 1 || o->depth > o->max_depth)
-    lt_lua_fail(L, "max_depth is 1 to %d, and depth 1 to max_depth, not %d and %d", LT_COMM_DEPTH, (int)o->max_depth,
+  if (o->max_depth < 1 || o->max_depth > LT_MAX_DEPTH || o->depth < 1 || o->depth > o->max_depth)
+    lt_lua_fail(L, "max_depth is 1 to %d, and depth 1 to max_depth, not %d and %d", LT_MAX_DEPTH, (int)o->max_depth,
                 (int)o->depth);
 }
 

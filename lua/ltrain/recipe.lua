@@ -175,9 +175,9 @@ local layout = {
     of = { { type = "integer", min = 1, max = 2 ^ 20 }, { type = "string", choices = { "auto" } } },
     doc = "Ranks of sp near each other, for exchanges of two levels; it must divide sp. \"auto\": those of a " ..
       "machine, as layout.machine says, or the largest divisor that is not above the square root of sp." },
-  { "max_depth", type = "integer", min = 1, max = 8, default = 1, unit = "hops",
+  { "max_depth", type = "integer", min = 1, max = 64, default = 1, unit = "hops",
     doc = "Hops of an exchange that may be under way at once; memory is planned for them." },
-  { "depth", type = "integer", min = 1, max = 8, computed = "layout.max_depth", unit = "hops",
+  { "depth", type = "integer", min = 1, max = 64, computed = "layout.max_depth", unit = "hops",
     doc = "Hops that are under way at once when a run starts." },
   { "place", type = "map", default = {}, key = "a name *", of = { type = "any", of = {
       { type = "string", choices = { "replicated" } },

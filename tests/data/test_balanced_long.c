@@ -157,7 +157,7 @@ static void check_figures(int64_t tokens, int32_t ranks, double work, double tra
 int main(void) {
   check_figures(131072, 8, 1.03, 0.25, 1.10);
   check_figures(131072, 32, 1.07, 0.25, 1.10);
-  check_figures(524288, 8, 1.03, 0.16, 1.20);
-  check_figures(524288, 32, 1.07, 0.16, 1.15);
+  check_figures(524288, 8, 1.03, 0.16, 1.10);
+  check_figures(524288, 32, 1.07, 0.16, 1.10);
   return check_done();
 }
