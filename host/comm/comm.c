@@ -90,6 +90,31 @@ static lt_status check_shift(const lt_comm *c, const lt_transfer *t, lt_error *e
   return LT_OK;
 }
 
+/* Rows that are not all of an array. */
+static lt_status check_rows(const lt_transfer *t, lt_error *e) {
+  const char *name = lt_transfer_name(t->kind);
+  if (t->kind != LT_SEND && t->kind != LT_RECV) return lt_fail(e, LT_COMM, "%s of some rows", name);
+  if (t->kind == LT_RECV && !lt_dtype_is_float(t->dtype))
+    return lt_fail(e, LT_COMM, "%s: %s numbers are not added to rows", name, lt_dtype_name(t->dtype));
+  if (t->width < 1 || t->runs < 0)
+    return lt_fail(e, LT_COMM, "%s of %lld runs of rows of %lld elements", name, (long long)t->runs,
+                   (long long)t->width);
+  int64_t rows = t->count / t->width, left = rows;
+  for (int64_t i = 0; i < t->runs; i++) {
+    const lt_row_run *r = &t->run[i];
+    if (r->row < 0 || r->count < 0)
+      return lt_fail(e, LT_COMM, "%s: run %lld is of %lld rows from row %lld", name, (long long)i, (long long)r->count,
+                     (long long)r->row);
+    if (r->count > left) left = -1;
+    if (left < 0) break;
+    left -= r->count;
+  }
+  if (left || rows * t->width != t->count)
+    return lt_fail(e, LT_COMM, "%s of %lld elements, which %lld runs of rows of %lld are not", name,
+                   (long long)t->count, (long long)t->runs, (long long)t->width);
+  return LT_OK;
+}
+
 /* What makes no sense whatever the peers do. */
 static lt_status check(const lt_comm *c, const lt_transfer *t, lt_error *e) {
   const lt_group *g = t->group;
@@ -100,7 +125,7 @@ static lt_status check(const lt_comm *c, const lt_transfer *t, lt_error *e) {
   for (int32_t i = 0; i < g->n; i++)
     if (g->rank[i] < 0 || g->rank[i] >= c->world)
       return lt_fail(e, LT_COMM, "%s: the group names rank %d in a world of %d", name, (int)g->rank[i], (int)c->world);
-  if (t->kind == LT_BARRIER) return LT_OK;
+  if (t->kind == LT_BARRIER && !t->run) return LT_OK;
   if ((unsigned)t->dtype >= LT_DTYPE_COUNT) return lt_fail(e, LT_COMM, "%s: unknown dtype %d", name, (int)t->dtype);
   if ((t->kind == LT_ALL_REDUCE || t->kind == LT_REDUCE_SCATTER) && t->reduce == LT_COMM_LSE &&
       !lt_dtype_is_float(t->dtype))
@@ -115,6 +140,7 @@ static lt_status check(const lt_comm *c, const lt_transfer *t, lt_error *e) {
     status = check_counts(t, t->counts, "counts", e);
   else if (t->count < 0)
     status = lt_fail(e, LT_COMM, "%s of %lld elements", name, (long long)t->count);
+  if (!status && t->run) status = check_rows(t, e);
   if (!status && t->kind == LT_SHIFT) status = check_shift(c, t, e);
   if (!status && t->kind == LT_ALL_TO_ALL) status = check_counts(t, t->send_counts, "send_counts", e);
   if (!status && t->kind == LT_ALL_TO_ALL && t->send_counts[g->self] != t->counts[g->self])
@@ -125,7 +151,10 @@ static lt_status check(const lt_comm *c, const lt_transfer *t, lt_error *e) {
 
 lt_status lt_comm_start(lt_comm *c, const lt_transfer *t, lt_ticket *out, lt_error *e) {
   lt_status status = check(c, t, e);
-  if (!status) status = c->ops->start(c, t, out, e);
+  if (!status && (t->kind == LT_SEND || t->kind == LT_RECV) && !t->count)
+    *out = LT_TICKET_ENDED;
+  else if (!status)
+    status = c->ops->start(c, t, out, e);
   if (status) return status;
   c->stats.transfers++;
   c->stats.bytes_sent += lt_transfer_bytes_sent(t);
@@ -134,7 +163,10 @@ lt_status lt_comm_start(lt_comm *c, const lt_transfer *t, lt_ticket *out, lt_err
 }
 
 lt_status lt_comm_test(lt_comm *c, lt_ticket ticket, bool *done, lt_error *e) {
-  return c->ops->test(c, ticket, done, e);
+  if (ticket != LT_TICKET_ENDED) return c->ops->test(c, ticket, done, e);
+  c->ready = 0;
+  *done = true;
+  return LT_OK;
 }
 
 double lt_comm_clock(void) {
@@ -154,6 +186,8 @@ void lt_comm_gather(lt_comm *c, bool on) {
 void lt_comm_doze(lt_comm *c, lt_ticket ticket) { lt_comm_doze_any(c, &ticket, 1); }
 
 void lt_comm_doze_any(lt_comm *c, const lt_ticket *ticket, int32_t n) {
+  for (int32_t i = 0; i < n; i++)
+    if (ticket[i] == LT_TICKET_ENDED) return;
   if (c->ops->doze) c->ops->doze(c, ticket, n);
 }
 

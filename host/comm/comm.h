@@ -6,6 +6,7 @@
 
 #include "core/dtype.h"
 #include "core/error.h"
+#include "core/route.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -17,7 +18,7 @@ typedef enum lt_transfer_kind {
   LT_ALL_TO_ALL,     /* send[sum send_counts] by member → recv[sum counts] by member */
   LT_BROADCAST,      /* from member `root`: send there, recv everywhere */
   LT_BARRIER,
-  LT_SEND, /* to member `root`, with tag */
+  LT_SEND, /* to member `root`, with tag; of no elements it is no message: both know */
   LT_RECV, /* from member `root`, with tag */
   LT_SHIFT /* send[count] to member `root`, recv[recv_count] from member `from`: a collective, as all members start it in
               the same order; but only pairs with elements between them talk, and nobody waits for any other member.
@@ -49,9 +50,16 @@ typedef struct lt_transfer {
   int32_t root, tag;
   int32_t from;       /* SHIFT */
   int64_t recv_count; /* SHIFT: elements received */
+  /* SEND, RECV: of these rows of send or recv, laid end to end; NULL: memory as it is. Rows have `width` elements; count
+  ** is the elements of all. They are read from where they lie. What comes is *added* to them (of floating types): of one
+  ** group, one transfer after the other, in the order in which this member started them, whoever comes first: the same
+  ** bits every time. The runs must stay valid until test says done. */
+  const lt_row_run *run;
+  int64_t runs, width;
 } lt_transfer;
 
-typedef int64_t lt_ticket; /* >= 0 */
+typedef int64_t lt_ticket;        /* >= 0 */
+#define LT_TICKET_ENDED INT64_MAX /* of a SEND or RECV of no elements: no message, and it has ended */
 
 typedef struct lt_comm lt_comm;
 
@@ -84,7 +92,8 @@ struct lt_comm { /* the head of every backend's own struct */
   const lt_comm_ops *ops;
   int32_t rank, world;
   lt_comm_stats stats;
-  double ready; /* of the transfer that test last found ended: when the last member had started it, by lt_comm_clock */
+  double ready; /* of the transfer that test last found ended: when the last member had started it, by lt_comm_clock; 0:
+                   no other took part */
 };
 
 /* One rank, no other: collectives are copies. */

@@ -4,6 +4,7 @@
 #include "comm/comm.h"
 #include "comm/failure.h"
 #include "comm/reduce.h"
+#include "comm/rows.h"
 #include "core/vec.h"
 
 #include <stdlib.h>
@@ -21,6 +22,9 @@ typedef struct local_part { /* one endpoint's part of a transfer; its index is t
   int64_t number; /* of a collective in its group; of a send or receive among the endpoint's starts */
   bool used, done;
   bool sends, receives; /* a shift: has yet to */
+  bool met;             /* a send or receive: its match is there */
+  int32_t from;         /* a receive that has met: the rank that sends, */
+  int64_t match;        /* and the part of that */
   double ready;
   int64_t *counts; /* [2 * world] */
 } local_part;
@@ -260,6 +264,37 @@ static lt_status shift(local_world *w, local_part *p, lt_error *e) {
   return status;
 }
 
+/* What a receive has met, into memory as it is or added to its rows. */
+static void take(local_world *w, local_part *to) {
+  local_part *from = &w->end[to->from]->part.at[to->match];
+  lt_row_cursor source = lt_rows_of(&from->t), rows = lt_rows_of(&to->t);
+  size_t bytes = lt_dtype_bytes(to->t.dtype);
+  unsigned char *at = to->t.recv;
+  for (int64_t left = to->t.count, k = left, first = 0; left && k; left -= k) {
+    if (source.run) k = lt_rows_next(&source, left, &first);
+    const unsigned char *x = (const unsigned char *)from->t.send + (size_t)first * bytes;
+    if (rows.run)
+      lt_rows_add(&rows, to->t.dtype, to->t.recv, x, k);
+    else
+      memcpy(at, x, (size_t)k * bytes), at += (size_t)k * bytes;
+  }
+  from->done = to->done = true;
+}
+
+/* What is to be added to rows of a rank, one after the other in the order it has started them: as far as they have met. */
+static void add_in_order(local_world *w, local_end *end, int32_t group) {
+  for (;;) {
+    local_part *first = NULL;
+    for (int64_t i = 0; i < end->part.n; i++) {
+      local_part *p = &end->part.at[i];
+      bool adds = p->used && !p->done && p->group == group && p->t.kind == LT_RECV && p->t.run;
+      if (adds && (!first || p->number < first->number)) first = p;
+    }
+    if (!first || !first->met || !w->end[first->from]) return;
+    take(w, first);
+  }
+}
+
 /* A send or receive: the oldest part of the peer that matches it. */
 static lt_status pair(local_world *w, local_part *p, lt_error *e) {
   const local_group *g = &w->group.at[p->group];
@@ -267,7 +302,7 @@ static lt_status pair(local_world *w, local_part *p, lt_error *e) {
   local_part *match = NULL;
   for (int64_t i = 0; end && i < end->part.n; i++) {
     local_part *q = &end->part.at[i];
-    if (!q->used || q->done || collective(&q->t) || q->group != p->group || q->t.kind == p->t.kind ||
+    if (!q->used || q->met || collective(&q->t) || q->group != p->group || q->t.kind == p->t.kind ||
         q->t.root != p->member || q->t.tag != p->t.tag || (match && match->number < q->number))
       continue;
     match = q;
@@ -281,10 +316,15 @@ static lt_status pair(local_world *w, local_part *p, lt_error *e) {
     return status;
   }
   if (from->t.count != to->t.count) return differ_count(w, from, to, from->t.count, to->t.count, e);
-  size_t bytes = (size_t)from->t.count * lt_dtype_bytes(from->t.dtype);
-  if (bytes) memcpy(to->t.recv, from->t.send, bytes);
-  from->done = to->done = true;
+  local_end *receiver = w->end[g->rank[to->member]];
+  from->met = to->met = true;
+  to->from = g->rank[from->member];
+  to->match = from - w->end[to->from]->part.at;
   match->ready = p->ready;
+  if (to->t.run)
+    add_in_order(w, receiver, to->group);
+  else
+    take(w, to);
   return LT_OK;
 }
 
@@ -307,7 +347,7 @@ static lt_status local_start(lt_comm *c, const lt_transfer *t, lt_ticket *out, l
   p->member = t->group->self;
   p->used = true;
   p->ready = lt_comm_clock();
-  p->done = false;
+  p->done = p->met = false;
   p->number = collective(t) ? w->group.at[group].started[p->member]++ : end->starts;
   end->starts++;
   *out = p - end->part.at;

@@ -270,6 +270,7 @@ static void free_op(lt_mpi_op *op) {
   free(op->side);
   free(op->source);
   free(op->scratch);
+  free(op->coming);
   free(op);
 }
 
@@ -284,6 +285,7 @@ static void mpi_free(lt_comm *c) {
   lt_vec_free(&m->op);
   lt_vec_free(&m->group);
   lt_vec_free(&m->early);
+  lt_mpi_free_pieces(m);
   free(m->peer);
   free(m->local);
   pthread_cond_destroy(&m->opened);

@@ -5,16 +5,18 @@
 #ifndef LT_COMM_MPI_INSIDE_H
 #define LT_COMM_MPI_INSIDE_H
 
-#include "comm/comm.h"
+#include "comm/rows.h"
 #include "core/vec.h"
 
 #include <mpi.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/types.h>
+#include <sys/uio.h>
 
 #define LT_MPI_INSIDE  40        /* bytes that travel inside a post: no pull, no word of thanks */
 #define LT_MPI_PIECE   (1 << 20) /* bytes moved at once within a machine: how long a mover is deaf */
+#define LT_MPI_RUNS    256       /* runs of rows looked at at once: one call of the kernel's */
 #define LT_MPI_RING    32        /* messages under way from one rank to another of its machine */
 #define LT_MPI_REGIONS 64        /* pieces of memory a rank shares */
 
@@ -34,9 +36,9 @@ typedef struct lt_mpi_message {
   int64_t number;    /* of a collective in its group */
   int32_t root, tag; /* of the transfer */
   int32_t phase;     /* 0; the second half of an all-reduce is 1 */
-  int32_t unused;
-  int64_t count;   /* of the transfer */
-  uint64_t counts; /* hash of them, where all members must name the same */
+  int32_t rows;      /* not 0: what is posted are rows: `inside` is an lt_mpi_rows */
+  int64_t count;     /* of the transfer */
+  uint64_t counts;   /* hash of them, where all members must name the same */
   uint64_t address;
   int64_t bytes;
   int64_t op; /* whose: the index of the posting rank's operation */
@@ -44,6 +46,11 @@ typedef struct lt_mpi_message {
   double at;
   _Alignas(8) unsigned char inside[LT_MPI_INSIDE];
 } lt_mpi_message;
+
+typedef struct lt_mpi_rows { /* a rank's list of runs, in its memory, for its peers to read */
+  uint64_t run;
+  int64_t runs, width;
+} lt_mpi_rows;
 
 /* ---- What ranks of one machine share ---- */
 
@@ -136,9 +143,15 @@ typedef struct lt_mpi_op {
   int64_t at, piece;            /* of a reduction: elements done, elements at once */
   unsigned char *scratch;       /* [members * piece] */
   size_t scratch_bytes;
-  double started; /* by our caller */
-  double ready;   /* when the last member had started */
-  bool held;      /* the caller's: the ticket is out */
+  /* of rows (mpi_rows.c) */
+  lt_row_cursor mine;          /* how far ours are packed or added to */
+  lt_mpi_rows theirs;          /* runs 0: memory as it is */
+  int64_t their_at, their_run; /* elements of the run at hand that are behind, and which it is */
+  unsigned char *coming;       /* from another machine: the piece under way */
+  int64_t added;               /* bytes of what came */
+  double started;              /* by our caller */
+  double ready;                /* when the last member had started */
+  bool held;                   /* the caller's: the ticket is out */
   _Atomic bool done;
 } lt_mpi_op;
 
@@ -187,7 +200,9 @@ typedef struct lt_mpi {
   LT_VEC(lt_mpi_message) early; /* posts whose operation has not been started here */
   lt_mpi_peer *peer;            /* [world]; that of this rank is empty but for its board */
   int32_t n_local, self_local;
-  int32_t *local;             /* [n_local] world ranks of this machine */
+  int32_t *local; /* [n_local] world ranks of this machine */
+  void *pieces;   /* of LT_MPI_PIECE bytes that are free, each naming the next */
+  lt_row_run window[LT_MPI_RUNS];
   lt_mpi_board *board, *lead; /* ours, and the first rank's of this machine; NULL: memory is not shared */
   int board_fd;
   bool remote; /* some peer is reached by MPI only */
@@ -206,6 +221,20 @@ void lt_mpi_wake(_Atomic uint32_t *word);
 void lt_mpi_begin(lt_mpi *m, lt_mpi_op *op);
 bool lt_mpi_step(lt_mpi *m, lt_mpi_op *op); /* did something happen? */
 void lt_mpi_receive(lt_mpi *m, const lt_mpi_message *msg);
+
+void lt_mpi_fail_memory(lt_mpi *m);
+
+/* ---- mpi_rows.c: rows, on the mover ---- */
+
+void lt_mpi_begin_rows(lt_mpi_op *op);
+/* Say in a post where the runs lie. */
+void lt_mpi_post_rows(const lt_mpi *m, const lt_mpi_op *op, const lt_mpi_peer *p, lt_mpi_message *msg);
+/* A piece of what a peer has for us, one side or both of it in rows. */
+bool lt_mpi_take_rows(lt_mpi *m, lt_mpi_op *op, lt_mpi_side *s, lt_mpi_peer *p);
+/* Room for LT_MPI_PIECE bytes; NULL: no memory. */
+unsigned char *lt_mpi_take_piece(lt_mpi *m);
+void lt_mpi_give_piece(lt_mpi *m, unsigned char *piece);
+void lt_mpi_free_pieces(lt_mpi *m);
 
 /* ---- mpi_node.c: ranks of this machine ---- */
 
@@ -229,6 +258,8 @@ bool lt_node_poll(lt_mpi *m);
 const unsigned char *lt_node_place(lt_mpi_peer *p, uint64_t address, int64_t bytes);
 /* Copy from a peer's memory. */
 bool lt_node_read(lt_mpi *m, lt_mpi_peer *p, uint64_t address, void *to, int64_t bytes);
+/* Copy n stretches of it, laid end to end, through the kernel; the list is used up. */
+bool lt_node_read_list(lt_mpi *m, const lt_mpi_peer *p, struct iovec *from, int n, void *to, int64_t bytes);
 lt_status lt_node_memory_create(lt_mpi *m, size_t bytes, size_t shared, void **out, lt_error *e);
 void lt_node_memory_free(lt_mpi *m, void *p, size_t bytes);
 
@@ -237,7 +268,7 @@ void lt_node_memory_free(lt_mpi *m, void *p, size_t bytes);
 lt_status lt_net_open(lt_mpi *m, lt_error *e);
 bool lt_net_send(lt_mpi *m, const lt_mpi_peer *p, const lt_mpi_message *msg);
 bool lt_net_poll(lt_mpi *m);
-/* Ask for `bytes` of a side of `op`: they come to `to` and are counted in side->got. */
+/* Ask for the next `bytes` of a side of `op`: they come to `to` and are counted in side->got. */
 bool lt_net_pull(lt_mpi *m, lt_mpi_op *op, lt_mpi_side *side, const lt_mpi_peer *p, void *to, int64_t bytes);
 void lt_net_answer(lt_mpi *m, const lt_mpi_message *pull);
 void lt_net_tell_failure(lt_mpi *m);

@@ -12,6 +12,7 @@
 #define TAG_BYTES   16        /* and up: one a pull */
 #define TAGS        30000     /* MPI promises 32767 */
 #define WAITING     32        /* receives posted for small messages */
+#define PACKED      8         /* pieces of rows under way from us */
 #define SEND_MAX    (1 << 28) /* bytes: MPI counts are ints */
 
 typedef struct net_letter { /* a small message under way */
@@ -26,6 +27,7 @@ typedef struct net_bytes { /* a piece of a transfer under way, to us (side) or f
   lt_mpi_op *op;
   lt_mpi_side *side;
   int64_t bytes;
+  unsigned char *piece; /* from us: rows, packed */
 } net_bytes;
 
 struct lt_net {
@@ -41,6 +43,8 @@ struct lt_net {
   } failure, telling;
   net_letter *sent, *spare;
   net_bytes *moving, *unused;
+  LT_VEC(lt_mpi_message) pull; /* of rows, not answered yet: enough are packed */
+  int32_t packed;              /* pieces */
 };
 
 static void nap(long nanoseconds) { nanosleep(&(struct timespec){.tv_nsec = nanoseconds}, NULL); }
@@ -226,7 +230,7 @@ static net_bytes *new_bytes(lt_net *net) {
   else
     b = malloc(sizeof *b);
   if (!b) return NULL;
-  b->next = net->moving;
+  *b = (net_bytes){.next = net->moving, .request = MPI_REQUEST_NULL};
   net->moving = b;
   return b;
 }
@@ -237,23 +241,39 @@ bool lt_net_pull(lt_mpi *m, lt_mpi_op *op, lt_mpi_side *side, const lt_mpi_peer 
   net_bytes *b = new_bytes(net);
   if (!b) return false;
   net->tag = (net->tag + 1) % TAGS;
-  *b = (net_bytes){.next = b->next, .op = op, .side = side, .bytes = n};
+  b->op = op, b->side = side, b->bytes = n;
   if (!good(m, MPI_Irecv(to, (int)n, MPI_BYTE, p->rank, TAG_BYTES + net->tag, net->comm, &b->request), "MPI_Irecv"))
     return true;
-  side->asked = n;
+  const uint64_t address = side->address + (uint64_t)(side->got + side->asked);
+  side->asked += n;
   return lt_net_send(m, p,
                      &(lt_mpi_message){.type = LT_MPI_PULL,
                                        .from = m->comm.rank,
                                        .tag = TAG_BYTES + net->tag,
-                                       .address = side->address + (uint64_t)side->got,
+                                       .address = address,
                                        .bytes = n,
                                        .op = side->op});
+}
+
+/* A piece of the rows of `op`; its pulls come, and are answered, in order. */
+static void pack(lt_mpi *m, lt_mpi_op *op, net_bytes *b) {
+  if (!(b->piece = lt_mpi_take_piece(m))) return;
+  m->net->packed++;
+  lt_rows_pack(&op->mine, op->t.dtype, op->t.send, b->piece, b->bytes / (int64_t)lt_dtype_bytes(op->t.dtype));
 }
 
 void lt_net_answer(lt_mpi *m, const lt_mpi_message *pull) {
   lt_net *net = m->net;
   lt_mpi_op *op = m->active;
   while (op && op->index != pull->op) op = op->next;
+  if (op && op->t.run && net->packed >= PACKED) {
+    lt_mpi_message *kept = lt_vec_push(&net->pull);
+    if (kept)
+      *kept = *pull;
+    else
+      lt_mpi_fail_memory(m);
+    return;
+  }
   net_bytes *b = op ? new_bytes(net) : NULL;
   if (!b) {
     lt_error e = {0};
@@ -262,14 +282,28 @@ void lt_net_answer(lt_mpi *m, const lt_mpi_message *pull) {
     lt_mpi_fail(m, LT_MPI_OURS, &e);
     return;
   }
-  *b = (net_bytes){.next = b->next, .op = op, .bytes = pull->bytes};
+  const void *from = (const void *)(uintptr_t)pull->address;
+  bool single = op->t.kind == LT_SHIFT || op->t.kind == LT_SEND;
+  b->op = op, b->bytes = pull->bytes;
   op->sending++;
-  if (op->t.kind == LT_SHIFT && pull->address == (uint64_t)(uintptr_t)op->t.send) /* the first says that it is there */
-    op->ready = lt_comm_clock();
-  good(m,
-       MPI_Isend((const void *)(uintptr_t)pull->address, (int)pull->bytes, MPI_BYTE, pull->from, pull->tag, net->comm,
-                 &b->request),
-       "MPI_Isend");
+  if (single && from == (op->t.run ? NULL : op->t.send))
+    op->ready = lt_comm_clock(); /* the first says that it is there */
+  if (op->t.run) pack(m, op, b), from = b->piece;
+  if (!from) return;
+  good(m, MPI_Isend(from, (int)pull->bytes, MPI_BYTE, pull->from, pull->tag, net->comm, &b->request), "MPI_Isend");
+}
+
+/* What had to wait for room. */
+static bool answer_kept(lt_mpi *m) {
+  lt_net *net = m->net;
+  int64_t n = 0;
+  while (n < net->pull.n && net->packed < PACKED) {
+    const lt_mpi_message pull = net->pull.at[n++];
+    lt_net_answer(m, &pull);
+  }
+  net->pull.n -= n;
+  if (n) memmove(net->pull.at, net->pull.at + n, (size_t)net->pull.n * sizeof *net->pull.at);
+  return n > 0;
 }
 
 static bool poll_bytes(lt_mpi *m) {
@@ -286,9 +320,13 @@ static bool poll_bytes(lt_mpi *m) {
     some = true;
     if (b->side) {
       b->side->got += b->bytes;
-      b->side->asked = 0;
+      b->side->asked -= b->bytes;
     } else {
       b->op->sending--;
+    }
+    if (b->piece) {
+      lt_mpi_give_piece(m, b->piece);
+      net->packed--;
     }
     *at = b->next;
     b->next = net->unused;
@@ -314,6 +352,7 @@ static void poll_failure(lt_mpi *m) {
 bool lt_net_poll(lt_mpi *m) {
   bool some = poll_letters(m);
   some = poll_bytes(m) || some;
+  some = answer_kept(m) || some;
   poll_failure(m);
   return some;
 }
@@ -363,6 +402,7 @@ static void free_all(lt_net *net) {
     net->unused = b->next;
     free(b);
   }
+  lt_vec_free(&net->pull);
   free(net);
 }
 

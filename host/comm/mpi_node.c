@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 static void *map_shared(void *at, int fd, size_t bytes) {
@@ -162,20 +161,24 @@ static bool read_failed(lt_mpi *m, const lt_mpi_peer *p) {
   return false;
 }
 
+bool lt_node_read_list(lt_mpi *m, const lt_mpi_peer *p, struct iovec *from, int n, void *to, int64_t bytes) {
+  for (unsigned char *at = to; bytes;) {
+    ssize_t got = process_vm_readv(p->pid, &(struct iovec){at, (size_t)bytes}, 1, from, (unsigned long)n, 0);
+    if (got <= 0) return m->lead ? read_failed(m, p) : false; /* still joining: not shared, then */
+    at += got, bytes -= got;
+    for (; n && (size_t)got >= from->iov_len; from++, n--) got -= (ssize_t)from->iov_len;
+    if (n) from->iov_base = (char *)from->iov_base + got, from->iov_len -= (size_t)got;
+  }
+  return true;
+}
+
 bool lt_node_read(lt_mpi *m, lt_mpi_peer *p, uint64_t address, void *to, int64_t bytes) {
   const unsigned char *here = m->lead ? lt_node_place(p, address, bytes) : NULL;
   if (here) {
     memcpy(to, here, (size_t)bytes);
     return true;
   }
-  for (int64_t got = 0; got < bytes;) {
-    struct iovec mine = {(unsigned char *)to + got, (size_t)(bytes - got)};
-    struct iovec theirs = {(void *)(uintptr_t)(address + (uint64_t)got), (size_t)(bytes - got)};
-    ssize_t n = process_vm_readv(p->pid, &mine, 1, &theirs, 1, 0);
-    if (n <= 0) return m->lead ? read_failed(m, p) : false; /* still joining: not shared, then */
-    got += n;
-  }
-  return true;
+  return lt_node_read_list(m, p, &(struct iovec){(void *)(uintptr_t)address, (size_t)bytes}, 1, to, bytes);
 }
 
 /* Ordinary memory, and over its beginning pages that peers map at their first look. Those are small ones on most systems,

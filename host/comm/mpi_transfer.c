@@ -22,7 +22,7 @@ static uint64_t counts_hash(const lt_transfer *t) {
   return lt_hash_finish(lt_hash_bytes(LT_HASH_START, t->counts, (size_t)t->group->n * sizeof *t->counts));
 }
 
-static void fail_memory(lt_mpi *m) {
+void lt_mpi_fail_memory(lt_mpi *m) {
   lt_error e = {0};
   lt_fail(&e, LT_FAILED, "out of memory for a transfer");
   lt_mpi_fail(m, LT_MPI_OURS, &e);
@@ -155,7 +155,7 @@ static bool agrees(lt_mpi *m, const lt_mpi_op *op, const lt_mpi_message *p, cons
 static bool send(lt_mpi *m, int32_t rank, const lt_mpi_message *msg) {
   lt_mpi_peer *p = &m->peer[rank];
   bool sent = p->board ? lt_node_send(m, p, msg) : lt_net_send(m, p, msg);
-  if (!sent) fail_memory(m);
+  if (!sent) lt_mpi_fail_memory(m);
   return sent;
 }
 
@@ -181,9 +181,12 @@ static void post(lt_mpi *m, lt_mpi_op *op, int32_t phase, int32_t j) {
   if (msg.bytes) {
     from += give.first * width(t);
     msg.address = (uint64_t)(uintptr_t)from;
-    if (msg.bytes <= LT_MPI_INSIDE)
+    if (t->run)
+      lt_mpi_post_rows(m, op, &m->peer[op->rank[j]], &msg);
+    else if (msg.bytes <= LT_MPI_INSIDE)
       memcpy(msg.inside, from, (size_t)msg.bytes);
-    else if (t->kind != LT_ALL_REDUCE || phase) /* of the first half the post of the second tells */
+    if (msg.bytes > LT_MPI_INSIDE &&
+        (t->kind != LT_ALL_REDUCE || phase)) /* of the first half the second's post tells */
       op->unthanked++;
   }
   send(m, op->rank[j], &msg);
@@ -203,6 +206,7 @@ static void meet(lt_mpi *m, lt_mpi_op *op, const lt_mpi_message *p) {
   s->address = p->address;
   s->op = p->op;
   memcpy(s->inside, p->inside, sizeof s->inside);
+  if (p->rows) memcpy(&op->theirs, p->inside, sizeof op->theirs);
   op->arrived[p->phase]++;
   if (p->at > op->ready && p->phase == 0) op->ready = p->at;
 }
@@ -241,7 +245,7 @@ static void keep(lt_mpi *m, const lt_mpi_message *p) {
   if (kept)
     *kept = *p;
   else
-    fail_memory(m);
+    lt_mpi_fail_memory(m);
 }
 
 static lt_mpi_op *find_op(lt_mpi *m, int64_t index) {
@@ -342,9 +346,10 @@ void lt_mpi_begin(lt_mpi *m, lt_mpi_op *op) {
   op->unthanked = op->sending = 0;
   op->stage = reduces(t) && op->group.n > 1 ? LT_MPI_REDUCE : LT_MPI_GATHER;
   if (!g || (op->stage == LT_MPI_REDUCE && !prepare_reduction(m, op))) {
-    fail_memory(m);
+    lt_mpi_fail_memory(m);
     return;
   }
+  lt_mpi_begin_rows(op);
   expect(m, op, 0);
   if (t->kind == LT_ALL_REDUCE) expect(m, op, 1);
   for (int32_t j = 0; j < op->group.n; j++) {
@@ -370,7 +375,7 @@ static const void *source(lt_mpi *m, lt_mpi_op *op, int32_t j, int64_t first, in
     if (here) return here;
     if (s->got < first + n && lt_node_read(m, p, s->address + (uint64_t)first, scratch, n)) s->got = first + n;
   } else if (s->got < first + n && !s->asked && !lt_net_pull(m, op, s, p, scratch, n)) {
-    fail_memory(m);
+    lt_mpi_fail_memory(m);
   }
   return s->got >= first + n ? scratch : NULL;
 }
@@ -406,8 +411,10 @@ static bool reduce(lt_mpi *m, lt_mpi_op *op) {
 /* A piece of what member j has for us. */
 static bool gather_from(lt_mpi *m, lt_mpi_op *op, int32_t j) {
   lt_mpi_side *s = side_of(m, op, op->phase, j);
-  if (j == op->group.self || !s->arrived || s->got == s->want || s->asked) return false;
   lt_mpi_peer *p = &m->peer[op->rank[j]];
+  if (j == op->group.self || !s->arrived) return false;
+  if (op->t.run || op->theirs.runs) return lt_mpi_take_rows(m, op, s, p);
+  if (s->got == s->want || s->asked) return false;
   int64_t left = s->want - s->got;
   if (s->want <= LT_MPI_INSIDE) {
     memcpy(s->to, s->inside, (size_t)s->want);
@@ -419,7 +426,7 @@ static bool gather_from(lt_mpi *m, lt_mpi_op *op, int32_t j) {
     if (!lt_node_read(m, p, s->address + (uint64_t)s->got, s->to + s->got, n)) return false;
     s->got += n;
   } else {
-    if (!lt_net_pull(m, op, s, p, s->to + s->got, left)) fail_memory(m);
+    if (!lt_net_pull(m, op, s, p, s->to + s->got, left)) lt_mpi_fail_memory(m);
   }
   return true;
 }

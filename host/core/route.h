@@ -19,6 +19,10 @@ typedef struct lt_route {
   int32_t inner; /* of TWO_LEVEL: members of an inner group, neighbours in number; it divides members. Else 1 */
 } lt_route;
 
+typedef struct lt_row_run { /* rows [row, row + count) of the owner's are tokens [token, token + count) of the step */
+  int64_t row, token, count;
+} lt_row_run;
+
 /* Hops there are: members - 1. */
 int32_t lt_route_hops(const lt_route *r);
 

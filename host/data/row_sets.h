@@ -7,10 +7,6 @@
 #include "core/route.h"
 #include "data/deal.h"
 
-typedef struct lt_row_run { /* rows [row, row + count) of the owner's are tokens [token, token + count) of the step */
-  int64_t row, token, count;
-} lt_row_run;
-
 /* What of a hop (1 …) passes by a member. What goes from one is what comes to the other, there as here. */
 typedef enum lt_row_way {
   LT_ROWS_COME,    /* rows it gets (lt_hop_from) */

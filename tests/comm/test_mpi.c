@@ -2,40 +2,9 @@
 ** Ranks check every kind of transfer, in random groups, orders and memory, bit for bit against the same transfers in the
 ** `local` world; then jobs in which a rank is killed, stopped or fails must end soon, with one message. */
 #define _GNU_SOURCE
-#include "check.h"
-#include "comm/comm.h"
-
-#include <signal.h>
-#include <stdbool.h>
-#include <stdlib.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
-
-#define WORLD 6 /* at most */
-
-static double now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static uint64_t next_random(uint64_t *state) {
-  uint64_t z = *state += 0x9e3779b97f4a7c15u;
-  z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-  return z ^ z >> 27;
-}
-static int64_t random_below(uint64_t *state, int64_t n) { return (int64_t)(next_random(state) >> 33) % n; }
+#include "comm/jobs.h"
 
 /* ---- What a rank does: random transfers ---- */
-
-typedef struct job {
-  lt_comm *comm;
-  int32_t n;
-  uint64_t shared;  /* random numbers that are the same on all ranks */
-  uint64_t private; /* and that are not */
-  lt_error e;
-} job;
 
 typedef struct plan { /* a transfer as all ranks know it */
   lt_transfer_kind kind;
@@ -243,8 +212,6 @@ static void run_random(job *j, int batches) {
 
 /* ---- Shifts ---- */
 
-static lt_group world_group(job *j, int32_t *rank);
-
 /* Ranks 0 and 1 exchange time and again while the others have not started one of these shifts; then those do. A wait for
 ** a peer's start is none for the transfer, on the sending side either. */
 static void run_shift(job *j) {
@@ -321,11 +288,6 @@ static void shift_wrongly(job *j, bool nothing) {
 
 /* ---- Large transfers, and what runs beside them ---- */
 
-static lt_group world_group(job *j, int32_t *rank) {
-  for (int32_t r = 0; r < j->n; r++) rank[r] = r;
-  return (lt_group){.rank = rank, .n = j->n, .self = j->comm->rank, .id = 100};
-}
-
 static void run_large(job *j) {
   int32_t rank[WORLD];
   lt_group g = world_group(j, rank);
@@ -398,20 +360,6 @@ static void run_overlap(job *j) {
 
 /* ---- Failing ---- */
 
-/* Say it once and end, as a program should. */
-_Noreturn static void end_job(job *j) {
-  if (lt_comm_abort(j->comm, &j->e)) fprintf(stderr, "FAILED %s\n", j->e.what);
-  lt_status status = j->e.code;
-  lt_comm_free(j->comm);
-  _exit((int)status);
-}
-
-static void lost(void *context, const lt_error *e) {
-  (void)context;
-  fprintf(stderr, "FAILED %s\n", e->what);
-  _exit(LT_COMM);
-}
-
 static void run_until_failure(job *j, const char *how) {
   int32_t rank[WORLD];
   float x[1000] = {0}, y[1000];
@@ -440,22 +388,9 @@ static void run_until_failure(job *j, const char *how) {
   fprintf(stderr, "rank %d saw no failure%s\n", self, "");
 }
 
-/* Which machine this rank is held to be on. */
-static int32_t machine_of(const char *where) {
-  const char *rank = getenv("OMPI_COMM_WORLD_RANK");
-  int32_t r = rank ? atoi(rank) : 0;
-  return !strcmp(where, "apart") ? r : !strcmp(where, "pairs") ? r / 2 : 0;
-}
-
 static int run_rank(const char *how, const char *where) {
-  job j = {.shared = 5, .private = 1};
-  lt_comm_mpi_options o = {.machine = machine_of(where), .lost = lost};
-  if (!CHECK(lt_comm_launched()) || !CHECK(lt_comm_mpi(&o, &j.comm, &j.e) == LT_OK)) {
-    fprintf(stderr, "  %s\n", j.e.what);
-    return check_done();
-  }
-  j.n = j.comm->world;
-  j.private += (uint64_t)j.comm->rank;
+  job j;
+  if (!open_job(&j, where)) return check_done();
   if (!strcmp(how, "random"))
     run_random(&j, 20);
   else if (!strcmp(how, "shift"))
@@ -472,73 +407,6 @@ static int run_rank(const char *how, const char *where) {
   return check_done();
 }
 
-/* ---- Jobs ---- */
-
-typedef struct outcome {
-  int status; /* exit status, -1: killed */
-  double seconds;
-  char text[8192]; /* all it wrote */
-} outcome;
-
-static void start_job(const char *self, int n, const char *how, const char *where, int to) {
-  char count[12];
-  snprintf(count, sizeof count, "%d", n);
-  setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
-  setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
-  setenv("OMPI_MCA_mpi_yield_when_idle", "1", 1);
-  setenv("OMPI_MCA_btl_base_warn_component_unused", "0", 1);
-  setenv("ASAN_OPTIONS", "detect_leaks=0", 1); /* Open MPI's own */
-  dup2(to, 1);
-  dup2(to, 2);
-  execlp("mpirun", "mpirun", "--oversubscribe", "--bind-to", "none", "-q", "-np", count, self, how, where,
-         (char *)NULL);
-  fprintf(stderr, "no mpirun\n");
-  _exit(127);
-}
-
-static void run_job(const char *self, int n, const char *how, const char *where, outcome *o) {
-  int pipe_of[2], status = 0;
-  size_t at = 0;
-  ssize_t got;
-  double start = now();
-  memset(o, 0, sizeof *o);
-  if (!CHECK(pipe(pipe_of) == 0)) return;
-  pid_t pid = fork();
-  if (pid == 0) {
-    close(pipe_of[0]);
-    alarm(120); /* mpirun's, as exec keeps it: it takes its ranks along */
-    start_job(self, n, how, where, pipe_of[1]);
-  }
-  close(pipe_of[1]);
-  while ((got = read(pipe_of[0], o->text + at, sizeof o->text - 1 - at)) > 0) at += (size_t)got;
-  close(pipe_of[0]);
-  waitpid(pid, &status, 0);
-  o->status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  o->seconds = now() - start;
-}
-
-static void expect_good(const char *self, int n, const char *how, const char *where) {
-  outcome o;
-  run_job(self, n, how, where, &o);
-  const char *note = strstr(o.text, "  hidden");
-  if (note) printf("%.*s\n", (int)strcspn(note, "\n"), note);
-  if (!CHECK_INT(o.status, 0)) fprintf(stderr, "%s on %d ranks, %s:\n%s\n", how, n, where, o.text);
-}
-
-/* The job ends soon, not well, and says once which rank it was. */
-static void expect_failure(const char *self, int n, const char *how, const char *where, const char *what) {
-  outcome o;
-  run_job(self, n, how, where, &o);
-  int said = 0;
-  for (const char *at = o.text; (at = strstr(at, "FAILED ")); at++) said++;
-  bool ok = CHECK(o.status != 0) && CHECK(o.seconds < 10 * CHECK_SLOWER) && CHECK_INT(said, 1);
-  ok = CHECK(strstr(o.text, what) &&
-             (strstr(o.text, "rank 1 ") || strstr(o.text, "ranks ") || strstr(o.text, "full"))) &&
-       ok;
-  if (!ok)
-    fprintf(stderr, "%s on %d ranks, %s: status %d after %.1f s:\n%s\n", how, n, where, o.status, o.seconds, o.text);
-}
-
 /* Without a launcher there is no job; without MPI in the build, neither. */
 static void test_refused(void) {
   lt_comm *c = NULL;
@@ -552,12 +420,6 @@ static void test_refused(void) {
   CHECK(lt_comm_mpi(NULL, &c, &e) == LT_COMM);
   CHECK(c == NULL && e.hint[0]);
 }
-
-#ifdef LT_HAVE_MPI
-enum { HAVE_MPI = 1 };
-#else
-enum { HAVE_MPI = 0 };
-#endif
 
 static void test_jobs(const char *self) {
   for (int n = 2; n <= 4; n++) expect_good(self, n, "random", "together");
