@@ -113,7 +113,7 @@ typedef void (*lt_kernel_fn)(const void *args, lt_stream *stream);
 /* A device: its kernels for each real type, and its memory. */
 typedef struct lt_device {
   const char *name; /* "cpu", "cuda" */
-  const char *isa;  /* "portable", "avx2", "avx512", "avx512_bf16" */
+  const char *isa;  /* "portable", "avx2", "avx512", "avx512_bf16", "amx" */
   const lt_kernel_fn
       *kernels[LT_DTYPE_COUNT]; /* by real type: an array of LT_KERNEL_COUNT, or NULL: none for that type */
   lt_status (*memory_create)(size_t bytes, void **out, lt_error *e); /* zeroed, 64-byte aligned */
@@ -129,6 +129,16 @@ const lt_device *lt_device_cpu(void);
 lt_status lt_device_cpu_isa(const char *isa, const lt_device **out, lt_error *e);
 
 const char *lt_kernel_name(lt_kernel k);
+
+/* Whether this process may use AMX tiles. Asks the system for them, which counts for all threads: choosing a device does. */
+typedef enum lt_tiles {
+  LT_TILES_NONE,      /* the processor has none */
+  LT_TILES_NOT_SAVED, /* the system does not save them: it is too old, or told so */
+  LT_TILES_REFUSED,   /* the system does not permit them */
+  LT_TILES_GIVEN,
+} lt_tiles;
+lt_tiles lt_cpu_tiles(void);
+const char *lt_cpu_tiles_text(lt_tiles tiles); /* a sentence */
 
 /* Threads a CPU kernel will use, and a way to set it (OpenMP's); results depend on this number only through it. */
 /* Version and core type of the library that multiplies matrices where our own kernels do not. */

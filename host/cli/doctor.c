@@ -94,7 +94,6 @@ static void see_processor(doctor *d) {
   const lt_device *best = NULL, *now = lt_device_cpu();
   line_of("/proc/cpuinfo", "model name", model, sizeof model);
   (void)lt_device_cpu_isa("auto", &best, NULL);
-  const char *amx = has_flag("amx_bf16") ? ", AMX" : "", *bf16 = has_flag("avx512_bf16") ? ", AVX-512 BF16" : "";
   if (best && strcmp(best->isa, now->isa) != 0)
     find(d, NOTE, "processor", "unset LTRAIN_ISA", "%s: kernels for %s by LTRAIN_ISA, though it runs those for %s",
          model, now->isa, best->isa);
@@ -102,7 +101,16 @@ static void see_processor(doctor *d) {
     find(d, NOTE, "processor", "a processor with AVX2 is several times faster",
          "%s: portable kernels, it has no vectors that we use", model);
   else
-    find(d, FINE, "processor", "", "%s: kernels for %s%s%s", model, now->isa, bf16, amx);
+    find(d, FINE, "processor", "", "%s: kernels for %s", model, now->isa);
+}
+
+/* Tiles that the processor has and the system keeps back are worth a note: bf16 is several times slower without. */
+static void see_tiles(doctor *d) {
+  const lt_tiles tiles = lt_cpu_tiles();
+  const bool kept = tiles == LT_TILES_NOT_SAVED || tiles == LT_TILES_REFUSED;
+  find(d, kept ? NOTE : FINE, "AMX",
+       kept ? "a newer Linux, or a container that lets arch_prctl through; until then AVX-512" : "", "%s",
+       lt_cpu_tiles_text(tiles));
 }
 
 /* Processors' worth of time the container may use; 0: no limit. */
@@ -374,8 +382,9 @@ static void see_rest(doctor *d) {
 }
 
 lt_status cli_doctor(cli_options *o, lt_error *e) {
-  static void (*const checks[])(doctor *) = {see_processor,     see_threads, see_openmp,     see_speed, see_mpi,
-                                             see_shared_memory, see_memory,  see_huge_pages, see_lua,   see_rest};
+  static void (*const checks[])(doctor *) = {see_processor,  see_tiles, see_threads,       see_openmp,
+                                             see_speed,      see_mpi,   see_shared_memory, see_memory,
+                                             see_huge_pages, see_lua,   see_rest};
   doctor d = {.findings = o->json ? lt_tree_table() : NULL};
   lt_text out = {0};
   lt_status st = o->json && !d.findings ? lt_fail_memory(e, sizeof *d.findings, "the findings") : LT_OK;

@@ -57,11 +57,15 @@ static const lt_kernel_fn avx512_f64[LT_KERNEL_COUNT] = {LT_KERNELS(LT_SLOT_AVX5
 #define LT_SLOT_AVX512_BF16(name) [LT_KERNEL_##name] = name##_bf16_avx512,
 static const lt_kernel_fn avx512_bf16[LT_KERNEL_COUNT] = {LT_KERNELS_BF16(LT_SLOT_AVX512_BF16)};
 
-/* A set that adds instructions for bf16 alone: the kernels of float and double are those of the set below. */
+/* Sets that add instructions for bf16 alone: the kernels of float and double are those of avx512. */
 #define LT_ENTRY_AVX512_BF16_BF16(name) LT_ENTRY(name, bf16_avx512_bf16)
 LT_KERNELS_BF16(LT_ENTRY_AVX512_BF16_BF16)
 #define LT_SLOT_AVX512_BF16_BF16(name) [LT_KERNEL_##name] = name##_bf16_avx512_bf16,
 static const lt_kernel_fn avx512_bf16_bf16[LT_KERNEL_COUNT] = {LT_KERNELS_BF16(LT_SLOT_AVX512_BF16_BF16)};
+#define LT_ENTRY_AMX_BF16(name) LT_ENTRY(name, bf16_amx)
+LT_KERNELS_BF16(LT_ENTRY_AMX_BF16)
+#define LT_SLOT_AMX_BF16(name) [LT_KERNEL_##name] = name##_bf16_amx,
+static const lt_kernel_fn amx_bf16[LT_KERNEL_COUNT] = {LT_KERNELS_BF16(LT_SLOT_AMX_BF16)};
 #endif
 
 #define LT_NAME(name) [LT_KERNEL_##name] = #name,
@@ -94,9 +98,7 @@ static void memory_free(void *p, size_t bytes) {
 static const lt_device devices[] = {
     LT_DEVICE(portable, portable),
 #ifdef LT_HAVE_X86
-    LT_DEVICE(avx2, avx2),
-    LT_DEVICE(avx512, avx512),
-    LT_DEVICE(avx512_bf16, avx512),
+    LT_DEVICE(avx2, avx2),         LT_DEVICE(avx512, avx512), LT_DEVICE(avx512_bf16, avx512), LT_DEVICE(amx, avx512),
 #endif
 };
 #define DEVICES ((int)(sizeof devices / sizeof *devices))
@@ -104,11 +106,14 @@ static const lt_device devices[] = {
 /* Whether processor and system give what the flags of an instruction set let the compiler use. */
 static bool runs_here(const lt_device *d) {
 #ifdef LT_HAVE_X86
-  if (strcmp(d->isa, "avx2") == 0) return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  if (strncmp(d->isa, "avx512", 6) == 0)
-    return (strcmp(d->isa, "avx512") == 0 || __builtin_cpu_supports("avx512bf16")) && __builtin_cpu_supports("avx2") &&
-           __builtin_cpu_supports("fma") && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+  if (strcmp(d->isa, "avx2") == 0) return avx2;
+  if (strcmp(d->isa, "avx512") == 0) return avx512;
+  if (strcmp(d->isa, "avx512_bf16") == 0) return avx512 && __builtin_cpu_supports("avx512bf16");
+  if (strcmp(d->isa, "amx") == 0)
+    return avx512 && __builtin_cpu_supports("avx512bf16") && lt_cpu_tiles() == LT_TILES_GIVEN;
 #endif
   return d == &devices[0];
 }
@@ -147,6 +152,8 @@ lt_status lt_device_cpu_isa(const char *isa, const lt_device **out, lt_error *e)
   }
   lt_fail(e, LT_USAGE, "this machine has no kernels for instruction set '%s'%s", isa, asked ? "" : " (LTRAIN_ISA)");
   lt_error_expected(e, "auto, %s", known);
+  lt_error_got(e, "%s", isa);
+  if (strcmp(isa, "amx") == 0) lt_error_hint(e, "%s", lt_cpu_tiles_text(lt_cpu_tiles()));
   return LT_USAGE;
 }
 

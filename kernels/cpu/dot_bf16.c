@@ -4,16 +4,13 @@
 ** Pairs run along k and lie together: [pairs][STRIP][2] of B, [rows][pairs][2] of A, or [pairs][rows][2] where A is stored
 ** transposed; an odd k ends with a zero. A part's sums are float32 and added in order; bf16 is rounded to once, at the end.
 ** Cost: 2 m n k operations, two a lane and cycle; 2 loads and `rows` broadcasts for 2 rows sums of a pair. */
-#include "kernels/cpu/blocks.h"
-#include "kernels/cpu/product.h"
-#include "kernels/cpu/stored.h"
-#include "kernels/cpu/vector.h"
+#include "kernels/cpu/pairs.h"
 
-#if defined(__AVX512BF16__)
+#if defined(__AVX512BF16__) && !defined(__AMX_BF16__)
 
 #define ROWS    14
-#define STRIP   32
-#define LANES   16
+#define STRIP   LT_PAIR_STRIP
+#define LANES   LT_PAIR_LANES
 #define DEPTH   768                 /* k of a part at most */
 #define PANEL_K (DEPTH / 2 + LANES) /* pairs of a row of a panel: rows fall into different cache sets */
 #define PANEL   (PANEL_K * ROWS)    /* pairs of a panel, either way */
@@ -21,35 +18,18 @@
 #define PANELS  8   /* panels of a transposed A are packed together: their rows are whole cache lines of it */
 #define GROUP   504 /* rows whose sums wait for the next part when they end as bf16 */
 #define FETCH   16  /* pairs by which B is fetched before its turn */
-#define AHEAD   8   /* rows, or squares, fetched before they are packed */
-#define LINE    32  /* elements of a cache line */
+#define AHEAD   LT_PAIR_AHEAD
+#define LINE    LT_PAIR_LINE
 #define ALIGNED __attribute__((aligned(64)))
 
-typedef int32_t pair_any __attribute__((aligned(2), may_alias));
-
-static inline __mmask32 mask_of(int64_t n) { return n >= 32 ? ~(__mmask32)0 : ((__mmask32)1 << n) - 1; }
-
 /* ---- Copies ---- */
-
-static inline int32_t pair_of(uint16_t low, uint16_t high) { return (int32_t)((uint32_t)low | (uint32_t)high << 16); }
 
 /* Panel rows of an A that lies by rows; what is beyond k is 0. */
 static void pack_rows(const uint16_t *a, int64_t lda, int64_t rows, int64_t k, int32_t *panels) {
   for (int64_t i = 0; i < rows; i++, a += lda, panels += PANEL_K) {
     memcpy(panels, a, (size_t)(k / 2) * sizeof *panels);
-    if (k % 2) panels[k / 2] = pair_of(a[k - 1], 0);
+    if (k % 2) panels[k / 2] = lt_pair_of(a[k - 1], 0);
   }
-}
-
-/* Elements of rows x and y (n of each, 32 at most) in turn, as pairs. */
-LT_ALWAYS_INLINE void interleave(const uint16_t *x, const uint16_t *y, int64_t n, __m512i out[2]) {
-  const __m512i low = _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40, 8, 39, 7, 38, 6, 37,
-                                       5, 36, 4, 35, 3, 34, 2, 33, 1, 32, 0);
-  const __m512i high = _mm512_add_epi16(low, _mm512_set1_epi16(16));
-  const __m512i u = _mm512_maskz_loadu_epi16(mask_of(n), x);
-  const __m512i v = y ? _mm512_maskz_loadu_epi16(mask_of(n), y) : _mm512_setzero_si512();
-  out[0] = _mm512_permutex2var_epi16(u, low, v);
-  out[1] = _mm512_permutex2var_epi16(u, high, v);
 }
 
 /* Panels of an A that lies by columns. A store runs over into the next row, which comes after it. */
@@ -61,91 +41,17 @@ static void pack_columns(const uint16_t *a, int64_t lda, int64_t rows, int64_t k
     }
     for (int64_t i = 0; i < rows; i += ROWS) {
       __m512i both[2];
-      interleave(a + i, l + 1 < k ? a + lda + i : NULL, lt_least(ROWS, rows - i), both);
+      lt_pairs_interleave(a + i, l + 1 < k ? a + lda + i : NULL, lt_least(ROWS, rows - i), both);
       _mm512_storeu_si512(panels + i / ROWS * PANEL, both[0]);
     }
   }
 }
 
-/* Two rows of B at a time, into all strips: rows are read as they lie. */
-static void pack_pairs(const uint16_t *b, int64_t ldb, int64_t k, int64_t columns, int32_t *strips) {
-  const int64_t step = lt_pieces(k, 2) * STRIP;
-  for (int64_t l = 0; l < k; l += 2, b += 2 * ldb, strips += STRIP) {
-    int32_t *to = strips;
-    for (int64_t j = 0; l + AHEAD + 1 < k && j < columns; j += LINE) {
-      __builtin_prefetch(b + AHEAD * ldb + j);
-      __builtin_prefetch(b + (AHEAD + 1) * ldb + j);
-    }
-    for (int64_t j = 0; j < columns; j += STRIP, to += step) {
-      __m512i both[2];
-      interleave(b + j, l + 1 < k ? b + ldb + j : NULL, lt_least(STRIP, columns - j), both);
-      _mm512_store_si512(to, both[0]);
-      _mm512_store_si512(to + LANES, both[1]);
-    }
-  }
-}
-
-/* A square of pairs, turned: rows i and i + 8 in turn, as often as an index has bits, turn every row into a column. */
-static inline void turn_square(const uint16_t *b, int64_t ldb, int32_t *to) {
-  const __m512i low = _mm512_set_epi32(23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
-  const __m512i high = _mm512_add_epi32(low, _mm512_set1_epi32(8));
-  __m512i row[LANES], next[LANES];
-  LT_UNROLL for (int j = 0; j < LANES; j++) row[j] = _mm512_loadu_si512(b + j * ldb);
-  LT_UNROLL for (int t = 0; t < 4; t++) {
-    LT_UNROLL for (int j = 0; j < LANES / 2; j++) {
-      next[2 * j] = _mm512_permutex2var_epi32(row[j], low, row[j + LANES / 2]);
-      next[2 * j + 1] = _mm512_permutex2var_epi32(row[j], high, row[j + LANES / 2]);
-    }
-    LT_UNROLL for (int j = 0; j < LANES; j++) row[j] = next[j];
-  }
-  LT_UNROLL for (int l = 0; l < LANES; l++) _mm512_store_si512(to + l * STRIP, row[l]);
-}
-
-/* A strip of a B that is stored transposed: its pairs lie together already. */
-static void pack_turned(const uint16_t *b, int64_t ldb, int64_t k, int64_t columns, int32_t *strip) {
-  for (int64_t j = 0; j < STRIP; j += LANES) {
-    const bool whole = j + LANES <= columns;
-    int64_t l = 0;
-    for (; whole && l + LANES <= k / 2; l += LANES) {
-      for (int64_t i = 0; i < LANES && l + (AHEAD + 1) * LANES <= k / 2; i++)
-        __builtin_prefetch(b + (j + i) * ldb + 2 * (l + AHEAD * LANES));
-      turn_square(b + j * ldb + 2 * l, ldb, strip + l * STRIP + j);
-    }
-    for (; l < lt_pieces(k, 2); l++)
-      for (int64_t i = j; i < j + LANES; i++) {
-        const uint16_t *x = b + i * ldb + 2 * l;
-        strip[l * STRIP + i] = i >= columns ? 0 : pair_of(x[0], 2 * l + 1 < k ? x[1] : 0);
-      }
-  }
-}
-
 /* ---- The product ---- */
-
-typedef struct
-    target { /* c[i, j] = alpha sum + (add ? beta c[i, j] : 0); to narrow[i, j] instead where that is given */
-  float *c;
-  uint16_t *narrow;
-  int64_t ldc, ldn, columns;
-  float alpha, beta;
-  bool add;
-} target;
-
-LT_ALWAYS_INLINE void put(const target *to, int64_t i, int64_t j, __m512 x) {
-  const __mmask16 mask = (__mmask16)mask_of(to->columns - j < 0 ? 0 : to->columns - j);
-  x = _mm512_mul_ps(x, _mm512_set1_ps(to->alpha));
-  if (to->add) {
-    const __m512 old = _mm512_maskz_loadu_ps(mask, to->c + i * to->ldc + j);
-    x = _mm512_fmadd_ps(old, _mm512_set1_ps(to->beta), x);
-  }
-  if (to->narrow)
-    _mm256_mask_storeu_epi16(to->narrow + i * to->ldn + j, mask, (__m256i)_mm512_cvtneps_pbh(x));
-  else
-    _mm512_mask_storeu_ps(to->c + i * to->ldc + j, mask, x);
-}
 
 /* `rows` rows and `vectors` vectors of C; pair (i, l) of A is a[i * step_i + l * step_l]. */
 LT_ALWAYS_INLINE void multiply(const int rows, const int vectors, int64_t pairs, const int32_t *a, const int64_t step_i,
-                               const int64_t step_l, const int32_t *b, const target *to) {
+                               const int64_t step_l, const int32_t *b, const lt_pairs_to *to) {
   __m512 sum[ROWS][2];
   LT_UNROLL for (int i = 0; i < rows; i++) sum[i][0] = sum[i][1] = _mm512_setzero_ps();
   for (int64_t l = 0; l < pairs; l++, a += step_l, b += STRIP) {
@@ -160,24 +66,24 @@ LT_ALWAYS_INLINE void multiply(const int rows, const int vectors, int64_t pairs,
     }
   }
   LT_UNROLL for (int i = 0; i < rows; i++) {
-    put(to, i, 0, sum[i][0]);
-    if (vectors > 1) put(to, i, LANES, sum[i][1]);
+    lt_pairs_put(to, i, 0, sum[i][0]);
+    if (vectors > 1) lt_pairs_put(to, i, LANES, sum[i][1]);
   }
 }
 
-typedef void multiply_fn(int64_t pairs, const int32_t *a, const int32_t *b, const target *to);
+typedef void multiply_fn(int64_t pairs, const int32_t *a, const int32_t *b, const lt_pairs_to *to);
 
 #define MULTIPLY(n)                                                                                                    \
-  static void rows_##n(int64_t pairs, const int32_t *a, const int32_t *b, const target *to) {                          \
+  static void rows_##n(int64_t pairs, const int32_t *a, const int32_t *b, const lt_pairs_to *to) {                     \
     multiply(n, 2, pairs, a, PANEL_K, 1, b, to);                                                                       \
   }                                                                                                                    \
-  static void columns_##n(int64_t pairs, const int32_t *a, const int32_t *b, const target *to) {                       \
+  static void columns_##n(int64_t pairs, const int32_t *a, const int32_t *b, const lt_pairs_to *to) {                  \
     multiply(n, 2, pairs, a, 1, ROWS, b, to);                                                                          \
   }                                                                                                                    \
-  static void rows_narrow_##n(int64_t pairs, const int32_t *a, const int32_t *b, const target *to) {                   \
+  static void rows_narrow_##n(int64_t pairs, const int32_t *a, const int32_t *b, const lt_pairs_to *to) {              \
     multiply(n, 1, pairs, a, PANEL_K, 1, b, to);                                                                       \
   }                                                                                                                    \
-  static void columns_narrow_##n(int64_t pairs, const int32_t *a, const int32_t *b, const target *to) {                \
+  static void columns_narrow_##n(int64_t pairs, const int32_t *a, const int32_t *b, const lt_pairs_to *to) {           \
     multiply(n, 1, pairs, a, 1, ROWS, b, to);                                                                          \
   }
 #define EACH(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14)
@@ -201,16 +107,6 @@ typedef struct part { /* of one product: rows [i, i + m), columns [j, j + n), pr
   float *sums; /* [GROUP][COLUMNS]: between the parts of a C that ends as bf16 */
 } part;
 
-static void pack_strips(const part *x, int32_t *strips) {
-  const lt_product_narrow *p = x->p;
-  if (!p->trans_b) {
-    pack_pairs(p->b + x->l * p->ldb + x->j, p->ldb, x->k, x->n, strips);
-    return;
-  }
-  for (int64_t j = 0; j < x->n; j += STRIP, strips += lt_pieces(x->k, 2) * STRIP)
-    pack_turned(p->b + (x->j + j) * p->ldb + x->l, p->ldb, x->k, lt_least(STRIP, x->n - j), strips);
-}
-
 static void multiply_panel(const part *x, int64_t i, int64_t rows, const int32_t *panel, const int32_t *strips,
                            lt_ahead *next) {
   const lt_product_narrow *p = x->p;
@@ -218,14 +114,14 @@ static void multiply_panel(const part *x, int64_t i, int64_t rows, const int32_t
   const bool first = x->l == 0, last = x->l + x->k == p->k;
   for (int64_t j = 0; j < x->n; j += STRIP) {
     const int64_t at = (x->i + i) * p->ldc + x->j + j;
-    target to = {.c = p->narrow ? x->sums + i * COLUMNS + j : p->c + at,
-                 .ldc = p->narrow ? COLUMNS : p->ldc,
-                 .narrow = p->narrow && last ? p->narrow + at : NULL,
-                 .ldn = p->ldc,
-                 .columns = lt_least(STRIP, x->n - j),
-                 .alpha = p->alpha,
-                 .beta = first ? p->beta : 1,
-                 .add = !first || p->beta != 0};
+    lt_pairs_to to = {.c = p->narrow ? x->sums + i * COLUMNS + j : p->c + at,
+                      .ldc = p->narrow ? COLUMNS : p->ldc,
+                      .narrow = p->narrow && last ? p->narrow + at : NULL,
+                      .ldn = p->ldc,
+                      .columns = lt_least(STRIP, x->n - j),
+                      .alpha = p->alpha,
+                      .beta = first ? p->beta : 1,
+                      .add = !first || p->beta != 0};
     lt_ahead_fetch(next, share);
     multiplies[p->trans_a != 0][to.columns <= LANES][rows - 1](pairs, panel, strips + j * pairs, &to);
   }
@@ -249,17 +145,6 @@ static void multiply_rows(const part *x, const int32_t *strips, int32_t *panels)
   }
 }
 
-/* Nothing to multiply: beta C. */
-static void scale(const lt_product_narrow *p) {
-  for (int64_t i = 0; i < p->m; i++)
-    for (int64_t j = 0; j < p->n; j++) {
-      if (p->narrow)
-        p->narrow[i * p->ldc + j] = 0;
-      else
-        p->c[i * p->ldc + j] = p->beta == 0 ? 0 : p->beta * p->c[i * p->ldc + j];
-    }
-}
-
 /* Sums of several parts meet in C. Those of a bf16 C wait in float32: few rows at a time, B packed again for the next. */
 void lt_product_narrow_run(const lt_product_narrow *p) {
   int32_t strips[DEPTH / 2 * COLUMNS] ALIGNED;
@@ -268,7 +153,7 @@ void lt_product_narrow_run(const lt_product_narrow *p) {
   const int64_t blocks = lt_pieces(p->n, COLUMNS), parts = lt_pieces(p->k, DEPTH);
   const int64_t group = p->narrow && parts > 1 ? GROUP : p->m;
   if (p->k <= 0) {
-    scale(p);
+    lt_pairs_scale(p);
     return;
   }
   for (int64_t b = 0; b < blocks; b++)
@@ -279,7 +164,7 @@ void lt_product_narrow_run(const lt_product_narrow *p) {
         x.n = lt_start_of(p->n, blocks, b + 1, STRIP) - x.j;
         x.l = lt_start_of(p->k, parts, d, 2);
         x.k = lt_start_of(p->k, parts, d + 1, 2) - x.l;
-        pack_strips(&x, strips);
+        lt_pairs_pack(p, x.l, x.k, x.j, x.n, lt_pieces(x.k, 2), strips);
         multiply_rows(&x, strips, panels);
       }
 }

@@ -11,17 +11,23 @@ typedef struct lt_grid { /* of the rectangles of one C */
   int64_t down, across, rows, columns;
 } lt_grid;
 
-#define LT_GRID_SHARE        2  /* rectangles a thread */
-#define LT_GRID_LEAST_ROWS   28 /* of a rectangle: below, packing B costs more than another thread brings */
+#define LT_GRID_SHARE        2 /* rectangles a thread */
 #define LT_GRID_LEAST_COLUMN 64
 #define LT_GRID_GRAIN        32 /* columns: whole strips of the widest vectors */
+#if LT_IS_BF16 && defined(__AMX_BF16__)
+#define LT_GRID_ROWS       32 /* rows: whole squares of tiles */
+#define LT_GRID_LEAST_ROWS 32 /* of a rectangle: below, packing B costs more than another thread brings */
+#else
+#define LT_GRID_ROWS       1
+#define LT_GRID_LEAST_ROWS 28
+#endif
 
 /* Columns in blocks of at most `columns`; then the longer edge is halved until every thread has its share. */
 static inline lt_grid lt_grid_of(const lt_gemm_args *g, int64_t columns) {
   const int64_t threads = lt_cpu_threads(), wished = threads > 1 ? threads * LT_GRID_SHARE : 1;
   lt_grid x = {.down = 1, .across = lt_pieces(g->n, columns)};
   for (;;) {
-    x.rows = lt_pieces(g->m, x.down);
+    x.rows = lt_pieces(lt_pieces(g->m, x.down), LT_GRID_ROWS) * LT_GRID_ROWS;
     x.columns = lt_pieces(lt_pieces(g->n, x.across), LT_GRID_GRAIN) * LT_GRID_GRAIN;
     if (x.down * x.across * g->batch >= wished) break;
     if (x.rows >= x.columns && x.rows > LT_GRID_LEAST_ROWS)

@@ -201,7 +201,7 @@ function lt.optim.adamw(fields) end
 
 ---What computes.
 ---@class lt.recipe.device
----@field isa? "auto"|"portable"|"avx2"|"avx512"|"avx512_bf16" Whose kernels; "auto": what LTRAIN_ISA names, else the best this processor runs. Default: "auto".
+---@field isa? "auto"|"portable"|"avx2"|"avx512"|"avx512_bf16"|"amx" Whose kernels; "auto": what LTRAIN_ISA names, else the best this processor runs. Default: "auto".
 
 ---What a recipe returns.
 ---@class lt.recipe

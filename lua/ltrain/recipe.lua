@@ -236,7 +236,8 @@ schema.root = {
   checkpoint,
   { "save", type = "table", default = {}, class = "lt.recipe.save", fields = save, doc = "Saves of the run." },
   { "device", type = "table", default = {}, class = "lt.recipe.device", doc = "What computes.", fields = {
-      { "isa", type = "string", choices = { "auto", "portable", "avx2", "avx512", "avx512_bf16" }, default = "auto",
+      { "isa", type = "string", choices = { "auto", "portable", "avx2", "avx512", "avx512_bf16", "amx" },
+        default = "auto",
         doc = "Whose kernels; \"auto\": what LTRAIN_ISA names, else the best this processor runs." } } },
   policy.fields[1],
   policy.fields[2],

@@ -19,19 +19,19 @@ static void test_tables(void) {
 
 /* Every instruction set that runs here has tables of its own; a wrong name is an error that lists them. */
 static void test_instruction_sets(void) {
-  static const char *const sets[] = {"portable", "avx2", "avx512", "avx512_bf16"};
-  const lt_device *best = NULL, *found[4];
+  static const char *const sets[] = {"portable", "avx2", "avx512", "avx512_bf16", "amx"};
+  const lt_device *best = NULL, *found[5];
   lt_error e = {0};
   int n = 0;
   unsetenv("LTRAIN_ISA");
   CHECK_INT(lt_device_cpu_isa("auto", &best, &e), LT_OK);
   CHECK(best == lt_device_cpu());
-  for (int i = 0; i < 4; i++) {
+  for (int i = 0; i < 5; i++) {
     const lt_device *d = NULL;
     if (lt_device_cpu_isa(sets[i], &d, NULL) != LT_OK) continue;
     CHECK_STR(d->isa, sets[i]);
     CHECK_STR(d->name, "cpu");
-    const bool bf16_alone = !strcmp(sets[i], "avx512_bf16"); /* its reals are those of avx512 */
+    const bool bf16_alone = strstr(sets[i], "_bf16") || !strcmp(sets[i], "amx"); /* its reals are those of avx512 */
     for (int k = 0; k < LT_KERNEL_COUNT; k++)
       for (int other = 0; other < n; other++) {
         CHECK(bf16_alone || d->kernels[LT_F32][k] != found[other]->kernels[LT_F32][k]);
@@ -50,6 +50,25 @@ static void test_instruction_sets(void) {
   CHECK(lt_device_cpu() == best); /* which cannot fail */
   CHECK_INT(lt_device_cpu_isa("", &none, NULL), LT_OK);
   unsetenv("LTRAIN_ISA");
+}
+
+/* AMX is taken where it is given, and else refused with the reason. */
+static void test_tiles(void) {
+  const lt_device *d = NULL;
+  lt_error e = {0};
+  const lt_tiles tiles = lt_cpu_tiles();
+  CHECK_INT(lt_cpu_tiles(), tiles); /* however often it is asked */
+  if (lt_device_cpu_isa("amx", &d, &e) == LT_OK) {
+    CHECK_INT(tiles, LT_TILES_GIVEN);
+    CHECK(d == lt_device_cpu());
+    return;
+  }
+  CHECK(!d && tiles != LT_TILES_GIVEN);
+  CHECK_STR(e.what, "this machine has no kernels for instruction set 'amx'");
+  CHECK(strstr(e.expected, "auto, portable") && !strstr(e.expected, "amx"));
+  CHECK_STR(e.got, "amx");
+  CHECK(strstr(e.hint, tiles == LT_TILES_NONE ? "this processor has no AMX" : "this processor has AMX"));
+  CHECK(strcmp(lt_device_cpu()->isa, "amx") != 0);
 }
 
 static void test_names(void) {
@@ -98,6 +117,7 @@ int main(void) {
   test_first_call();
   test_tables();
   test_instruction_sets();
+  test_tiles();
   test_names();
   test_memory();
   test_threads();
