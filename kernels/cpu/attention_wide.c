@@ -40,13 +40,22 @@ static void fold_rows(const stored *x, int64_t ld, int64_t n, int64_t dim, lt_wi
   to->finite = !odd;
 }
 
-void lt_wide_copy(const stored *x, int64_t ld, int64_t n, int64_t dim, bool right, lt_wide *to) {
+void lt_wide_copy(const stored *x, int64_t ld, int64_t n, int64_t dim, lt_wide_use use, lt_wide *to) {
   for (int64_t i = 0; i < n; i++) {
     int32_t *pair = to->pair + i * LT_PAIR_LD;
+#if LT_WIDE_TILES
+    memset(pair + dim / 2, 0, (size_t)(lt_whole_strips(dim) / 2 - dim / 2) * sizeof *pair);
+#else
     pair[dim / 2] = 0;
+#endif
     memcpy(pair, x + i * ld, (size_t)dim * sizeof *x);
   }
-  if (right) fold_rows(x, ld, n, dim, to);
+#if LT_WIDE_TILES
+  if (use == LT_WIDE_COLLECTED) lt_wide_fold_turned(n, dim, to);
+  if (use == LT_WIDE_APPLIED) fold_rows(x, ld, n, dim, to);
+#else
+  if (use != LT_WIDE_LEFT) fold_rows(x, ld, n, dim, to);
+#endif
 }
 #else
 static inline real element(const lt_wide *x, int64_t i, int64_t d) { return x->at[i * LT_WIDE_LD + d]; }
@@ -65,11 +74,11 @@ LT_ALWAYS_INLINE lt_vector load_stored(const stored *x) {
 }
 #endif
 
-void lt_wide_copy(const stored *x, int64_t ld, int64_t n, int64_t dim, bool right, lt_wide *to) {
+void lt_wide_copy(const stored *x, int64_t ld, int64_t n, int64_t dim, lt_wide_use use, lt_wide *to) {
   const int64_t whole = lt_whole_strips(dim), vectors = dim / LT_STRIP * LT_STRIP;
   lt_vector y = {0}, z = {0}; /* the sum of all times 0: NaN if one is not finite */
   real rest = 0;
-  (void)right;
+  (void)use;
   for (int64_t i = 0; i < n; i++, x += ld) {
     real *row = to->at + i * LT_WIDE_LD;
     for (int64_t d = 0; d < vectors; d += LT_STRIP) {
@@ -96,7 +105,7 @@ void lt_wide_turn(const lt_wide *x, int64_t n, int64_t dim, real *to) {
   real strip[LT_WIDE_DIM * LT_STRIP] LT_ALIGNED;
 #if LT_WIDE_PAIRS
   const real *from = (const real *)x->pair; /* a pair is moved like a float, never looked at */
-  const int64_t ld = LT_PAIR_LD, rows = (dim + 1) / 2;
+  const int64_t ld = LT_PAIR_LD, rows = LT_WIDE_TILES ? lt_whole_strips(dim) / 2 : (dim + 1) / 2;
 #else
   const real *from = x->at;
   const int64_t ld = LT_WIDE_LD, rows = dim;
@@ -111,6 +120,7 @@ void lt_wide_turn(const lt_wide *x, int64_t n, int64_t dim, real *to) {
 
 typedef enum operand { BY_ROWS_WIDE, BY_ROWS, BY_COLUMNS } operand; /* how the left one lies */
 
+#if !LT_WIDE_TILES
 #define EACH(X) X(1) X(2) X(3) X(4) X(5) X(6)
 #if LT_PANEL_ROWS > 6
 #define EACH_MORE(X) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14)
@@ -279,11 +289,17 @@ void lt_wide_scores(int64_t m, int64_t n, int64_t dim, const lt_wide *x, int64_t
   product(BY_ROWS_WIDE, m, n, dim, x->at + first * LT_WIDE_LD, turned, alpha, false, s, f);
 }
 #endif
+#endif
 
 /* The product of p and b, whose rows begin with `first`; left: p lies so. */
 static void multiply(operand left, int64_t m, int64_t dim, int64_t k, const real *p, const lt_wide *b, int64_t first,
                      bool add, real *c, lt_fetch *f) {
-#if LT_WIDE_PAIRS
+#if LT_WIDE_TILES
+  if (left == BY_ROWS)
+    lt_wide_apply_tiles(m, dim, k, p, b->fold + first / 2 * LT_WIDE_LD, add, c, f);
+  else
+    lt_wide_collect_tiles(m, dim, k, p, b->fold, c, f);
+#elif LT_WIDE_PAIRS
   const int32_t *from = b->fold + first / 2 * LT_WIDE_LD;
   if (left == BY_ROWS)
     apply_pairs(m, dim, k, p, from, add, c, f);
@@ -295,17 +311,20 @@ static void multiply(operand left, int64_t m, int64_t dim, int64_t k, const real
 }
 
 /* to = b from row `first` on, 0 in the place of what is not finite. */
-static void clean(const lt_wide *b, int64_t first, int64_t k, int64_t dim, lt_wide *to) {
+static void clean(operand left, const lt_wide *b, int64_t first, int64_t k, int64_t dim, lt_wide *to) {
   memset(to, 0, sizeof *to);
 #if LT_WIDE_PAIRS
+  const bool turned = LT_WIDE_TILES && left == BY_COLUMNS;
+  const int64_t step_l = turned ? 1 : LT_WIDE_LD, step_d = turned ? LT_TILE / 2 : 1;
   for (int64_t l = 0; l < lt_whole_strips(k) / 2; l++)
     for (int64_t d = 0; d < dim; d++) {
-      uint32_t pair = (uint32_t)b->fold[(first / 2 + l) * LT_WIDE_LD + d];
+      uint32_t pair = (uint32_t)b->fold[(first / 2 + l) * step_l + d * step_d];
       if ((pair & 0x7f80) == 0x7f80) pair &= 0xffff0000;
       if ((pair & 0x7f800000) == 0x7f800000) pair &= 0xffff;
-      to->fold[l * LT_WIDE_LD + d] = (int32_t)pair;
+      to->fold[l * step_l + d * step_d] = (int32_t)pair;
     }
 #else
+  (void)left;
   for (int64_t l = 0; l < k; l++)
     for (int64_t d = 0; d < dim; d++) {
       const real x = element(b, first + l, d);
@@ -319,8 +338,9 @@ static void clean(const lt_wide *b, int64_t first, int64_t k, int64_t dim, lt_wi
 static void multiply_odd(operand left, int64_t m, int64_t dim, int64_t k, const real *p, const lt_wide *b,
                          int64_t first, bool add, real *c, lt_fetch *f) {
   const int64_t step_i = left == BY_COLUMNS ? 1 : LT_SIDE_LD, step_l = left == BY_COLUMNS ? LT_SIDE_LD : 1;
+  const bool turned = LT_WIDE_TILES && left == BY_COLUMNS;
   lt_wide cleaned;
-  clean(b, first, k, dim, &cleaned);
+  clean(left, b, first, k, dim, &cleaned);
   multiply(left, m, dim, k, p, &cleaned, 0, add, c, f);
   for (int64_t l = 0; l < k; l++)
     for (int64_t d = 0; d < dim; d++) {
@@ -328,7 +348,7 @@ static void multiply_odd(operand left, int64_t m, int64_t dim, int64_t k, const 
       if (isfinite(x)) continue;
       for (int64_t i = 0; i < m; i++) {
         const real w = p[i * step_i + l * step_l];
-        if (w != 0) c[i * LT_WIDE_LD + d] += w * x;
+        if (w != 0) c[turned ? d * LT_SIDE_LD + i : i * LT_WIDE_LD + d] += w * x;
       }
     }
 }

@@ -7,6 +7,7 @@
 
 #include "kernels/cpu/attention_tile.h"
 #include "kernels/cpu/panel.h"
+#include "kernels/cpu/tile.h"
 
 #if LT_VECTOR_BYTES
 
@@ -19,7 +20,6 @@
 #define LT_SIDE_STRIPS (LT_TILE / LT_STRIP)
 #define LT_ALIGNED     __attribute__((aligned(64)))
 #define LT_FETCHED     4 /* arrays at once */
-#define LT_FETCH_ROWS  3 /* with a panel: 25 panels meet two tiles */
 
 /* The kernels; the arguments' dim <= LT_WIDE_DIM. */
 #define lt_attention_wide          LT_CPU(attention_wide)
@@ -37,15 +37,33 @@ void lt_attention_wide_backward(const lt_attention_backward_args *a);
 #define LT_WIDE_PAIRS 0
 #endif
 
+/* With AMX whole tiles of pairs (attention_amx_bf16.c): what is missing of one is 0, and sums over queries come turned. */
+#if LT_WIDE_PAIRS && defined(__AMX_BF16__)
+#define LT_WIDE_TILES 1
+#define LT_WIDE_ROWS  32 /* of a panel of queries at most, in multiples of LT_WIDE_GRAIN */
+#define LT_WIDE_GRAIN 16
+#define LT_COLLECTED  (LT_WIDE_DIM * LT_SIDE_LD) /* elements of the c of lt_wide_collect */
+#define LT_FETCH_ROWS 4                          /* with a square of 32 x 32: 20 squares or more meet two tiles */
+#else
+#define LT_WIDE_TILES 0
+#define LT_WIDE_ROWS  LT_PANEL_ROWS
+#define LT_WIDE_GRAIN 1
+#define LT_COLLECTED  (LT_TILE * LT_WIDE_LD)
+#define LT_FETCH_ROWS 3 /* with a panel: 25 panels meet two tiles */
+#endif
+
 typedef struct lt_wide { /* rows of one head, copied */
 #if LT_WIDE_PAIRS
   int32_t pair[LT_TILE * LT_PAIR_LD] LT_ALIGNED;     /* as pairs of elements; an odd last one has a 0 beside it */
-  int32_t fold[LT_TILE / 2 * LT_WIDE_LD] LT_ALIGNED; /* as pairs of rows; 0 beyond the last, to a whole strip of rows */
+  int32_t fold[LT_TILE / 2 * LT_WIDE_LD] LT_ALIGNED; /* as pairs of rows; 0 beyond the last, to a whole strip of rows;
+                                                      ** for lt_wide_collect by AMX turned: [dim][LT_TILE / 2] */
 #else
   real at[LT_TILE * LT_WIDE_LD] LT_ALIGNED;
 #endif
-  bool finite; /* all of it, where it will be the right operand */
+  bool finite; /* all of it, where it will be b */
 } lt_wide;
+
+typedef enum lt_wide_use { LT_WIDE_LEFT, LT_WIDE_APPLIED, LT_WIDE_COLLECTED } lt_wide_use; /* the last two: as b */
 
 typedef struct lt_keys { /* the key side of a tile: n keys from row `first` */
   int64_t first, n, strips;
@@ -89,8 +107,8 @@ LT_ALWAYS_INLINE void lt_fetch_also(lt_fetch *f, const void *at, int64_t ld, int
 
 static inline int64_t lt_whole_strips(int64_t n) { return (n + LT_STRIP - 1) / LT_STRIP * LT_STRIP; }
 
-/* to[n][dim, padded] = x[n, ld]. right: it will be b in lt_wide_apply or _collect. */
-void lt_wide_copy(const stored *x, int64_t ld, int64_t n, int64_t dim, bool right, lt_wide *to);
+/* to[n][dim, padded] = x[n, ld]; use: as b in lt_wide_apply or _collect, or neither. */
+void lt_wide_copy(const stored *x, int64_t ld, int64_t n, int64_t dim, lt_wide_use use, lt_wide *to);
 
 /* to[dim][n, padded] = the rows of x, turned; or pairs of them, [dim / 2, rounded up][n, padded]. */
 void lt_wide_turn(const lt_wide *x, int64_t n, int64_t dim, real *to);
@@ -104,9 +122,36 @@ void lt_wide_scores(int64_t m, int64_t n, int64_t dim, const lt_wide *x, int64_t
 void lt_wide_apply(int64_t m, int64_t dim, int64_t k, const real *p, const lt_wide *b, int64_t first, bool some,
                    bool add, real *c, lt_fetch *f);
 
-/* c[m][dim, padded] += p[k][m] turned, times b[k][dim]; as above. */
+/* c[m][dim, padded] += p[k][m] turned, times b[k][dim]; as above. By AMX c is turned: [dim, padded][m, padded], rows
+** LT_SIDE_LD apart. */
 void lt_wide_collect(int64_t m, int64_t dim, int64_t k, const real *p, const lt_wide *b, bool some, real *c,
                      lt_fetch *f);
+
+/* Around all products of a task, on its thread. */
+#if LT_WIDE_TILES
+static inline void lt_wide_begin(void) { lt_tiles_begin(); }
+static inline void lt_wide_end(void) { lt_tiles_end(); }
+
+#define lt_wide_fold_turned   LT_CPU(wide_fold_turned)
+#define lt_wide_apply_tiles   LT_CPU(wide_apply_tiles)
+#define lt_wide_collect_tiles LT_CPU(wide_collect_tiles)
+#define lt_wide_put_turned    LT_CPU(wide_put_turned)
+
+/* x->fold, turned, and x->finite, of the n rows in x->pair, which are filled up with 0. */
+void lt_wide_fold_turned(int64_t n, int64_t dim, lt_wide *x);
+
+/* Those products with whatever is in b; of apply, fold is that of b's first row. */
+void lt_wide_apply_tiles(int64_t m, int64_t dim, int64_t k, const real *p, const int32_t *fold, bool add, real *c,
+                         lt_fetch *f);
+void lt_wide_collect_tiles(int64_t m, int64_t dim, int64_t k, const real *p, const int32_t *turned, real *c,
+                           lt_fetch *f);
+
+/* y[m][dim], rows ld apart, = scale times the c of lt_wide_collect, or plus that. */
+void lt_wide_put_turned(const real *c, int64_t m, int64_t dim, real scale, bool add, real *y, int64_t ld);
+#else
+static inline void lt_wide_begin(void) {}
+static inline void lt_wide_end(void) {}
+#endif
 
 /* The keys [k->first, k->first + k->n): extents by strips, and biases. */
 void lt_keys_look(const lt_attention_rows *r, const real *key_bias, int64_t kv_head, lt_keys *k);

@@ -41,7 +41,7 @@ typedef struct task {
   lt_wide k, v;
   real k_turned[LT_WIDE_DIM * LT_SIDE_LD] LT_ALIGNED, v_turned[LT_WIDE_DIM * LT_SIDE_LD] LT_ALIGNED;
   real p[LT_TILE * LT_SIDE_LD] LT_ALIGNED, ds[LT_TILE * LT_SIDE_LD] LT_ALIGNED;
-  real dk[LT_TILE * LT_WIDE_LD] LT_ALIGNED, dv[LT_TILE * LT_WIDE_LD] LT_ALIGNED;
+  real dk[LT_COLLECTED] LT_ALIGNED, dv[LT_COLLECTED] LT_ALIGNED;
   double bias[LT_TILE];
 } task;
 static_assert(sizeof(task) <= LT_WIDE_STACK, "a task fits a thread's stack");
@@ -60,6 +60,17 @@ static void put_rows(const real *x, int64_t n, int64_t dim, real scale, bool add
       for (int64_t d = 0; d < dim; d++) y[d] = scale * x[d];
   }
 }
+
+/* Sums of lt_wide_collect: 0, and into y like rows. */
+#if LT_WIDE_TILES
+static void clear_collected(real *c, int64_t n, int64_t dim) {
+  zero_rows(c, lt_whole_strips(dim), lt_whole_strips(n), LT_SIDE_LD);
+}
+#define put_collected lt_wide_put_turned
+#else
+static void clear_collected(real *c, int64_t n, int64_t dim) { zero_rows(c, n, lt_whole_strips(dim), LT_WIDE_LD); }
+#define put_collected put_rows
+#endif
 
 /* ---- A tile of keys against a tile of queries ---- */
 
@@ -121,8 +132,8 @@ static void enter(const task *w, side *u) {
   const lt_attention_backward_args *a = w->a;
   const int64_t dim = a->r.dim, ld = (int64_t)a->r.heads * dim, at = u->q * ld + u->head * dim;
   if (w->products) lt_row_products(a, u->q, u->n, u->head, u->head + 1);
-  lt_wide_copy((const stored *)a->q + at, ld, u->n, dim, true, &u->x);
-  lt_wide_copy((const stored *)a->dout + at, ld, u->n, dim, true, &u->dout);
+  lt_wide_copy((const stored *)a->q + at, ld, u->n, dim, LT_WIDE_COLLECTED, &u->x);
+  lt_wide_copy((const stored *)a->dout + at, ld, u->n, dim, LT_WIDE_COLLECTED, &u->dout);
   zero_rows(u->dq, u->n, lt_whole_strips(dim), LT_WIDE_LD);
   u->met = true;
 }
@@ -159,12 +170,12 @@ static void copy_keys(task *w) {
   const lt_attention_backward_args *a = w->a;
   const int64_t dim = a->r.dim, ld = (int64_t)a->r.kv_heads * dim, at = w->keys.first * ld + w->kv_head * dim;
   lt_keys_look(&a->r, a->key_bias, w->kv_head, &w->keys);
-  lt_wide_copy((const stored *)a->k + at, ld, w->keys.n, dim, true, &w->k);
-  lt_wide_copy((const stored *)a->v + at, ld, w->keys.n, dim, false, &w->v);
+  lt_wide_copy((const stored *)a->k + at, ld, w->keys.n, dim, LT_WIDE_APPLIED, &w->k);
+  lt_wide_copy((const stored *)a->v + at, ld, w->keys.n, dim, LT_WIDE_LEFT, &w->v);
   lt_wide_turn(&w->k, w->keys.n, dim, w->k_turned);
   lt_wide_turn(&w->v, w->keys.n, dim, w->v_turned);
-  zero_rows(w->dk, w->keys.n, lt_whole_strips(dim), LT_WIDE_LD);
-  zero_rows(w->dv, w->keys.n, lt_whole_strips(dim), LT_WIDE_LD);
+  clear_collected(w->dk, w->keys.n, dim);
+  clear_collected(w->dv, w->keys.n, dim);
   memset(w->bias, 0, sizeof w->bias);
 }
 
@@ -175,8 +186,8 @@ static void leave_keys(const task *w, bool met) {
   real *dk = (real *)a->dk + at, *dv = (real *)a->dv + at;
   real *bias = a->dkey_bias ? (real *)a->dkey_bias + w->keys.first * heads + w->kv_head : NULL;
   if (met) {
-    put_rows(w->dk, n, dim, (real)a->r.scale, !w->first_k, dk, ld);
-    put_rows(w->dv, n, dim, 1, !w->first_k, dv, ld);
+    put_collected(w->dk, n, dim, (real)a->r.scale, !w->first_k, dk, ld);
+    put_collected(w->dv, n, dim, 1, !w->first_k, dv, ld);
   } else if (w->first_k) {
     zero_rows(dk, n, dim, ld);
     zero_rows(dv, n, dim, ld);
@@ -273,6 +284,7 @@ static void meet_group(const plan *p, int64_t kv_head, int64_t k_group, int64_t 
   const int64_t end = group_start(p, &p->queries, q_group + 1);
   int64_t from, to;
   task w; /* a megabyte: set where it is used */
+  lt_wide_begin();
   w.a = p->a;
   w.kv_head = kv_head;
   w.sides = 0;
@@ -293,6 +305,7 @@ static void meet_group(const plan *p, int64_t kv_head, int64_t k_group, int64_t 
       if (++w.sides == LT_WIDE_SIDES) meet_keys(&w, p, k_group);
     }
   if (w.sides || w.first_k) meet_keys(&w, p, k_group);
+  lt_wide_end();
 }
 
 /* ---- Rounds ---- */

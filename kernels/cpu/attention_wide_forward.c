@@ -5,6 +5,7 @@
 ** stay a vector a row until the end. Keys come in the order of their rows, so no bit depends on the threads.
 ** Cost: 4 dim operations a pair in a strip that is looked at; k and v copied once for each task that may see them. */
 #include "kernels/cpu/attention_wide.h"
+#include "kernels/cpu/blocks.h"
 
 #if LT_VECTOR_BYTES
 
@@ -20,7 +21,7 @@ typedef struct panel { /* query rows [i, i + rows) of a side */
   bool fresh; /* its sums are 0, its output is not written yet */
 } panel;
 
-#define PANELS ((LT_TILE + LT_PANEL_ROWS - 1) / LT_PANEL_ROWS)
+#define PANELS ((LT_TILE + LT_WIDE_ROWS - 1) / LT_WIDE_ROWS)
 
 typedef struct side { /* up to LT_TILE query rows, and what runs along */
   int64_t q, n, panels;
@@ -43,7 +44,7 @@ typedef struct task {
   lt_keys keys;
   lt_wide k, v;
   real turned[LT_WIDE_DIM * LT_SIDE_LD] LT_ALIGNED;
-  real s[LT_PANEL_ROWS * LT_SIDE_LD] LT_ALIGNED;
+  real s[LT_WIDE_ROWS * LT_SIDE_LD] LT_ALIGNED;
 } task;
 static_assert(sizeof(task) <= LT_WIDE_STACK, "a task fits a thread's stack");
 
@@ -54,7 +55,7 @@ static void start(const task *w, side *u) {
   const int64_t heads = a->r.heads, dim = a->r.dim;
   if (u->started) return;
   u->started = true;
-  lt_wide_copy((const stored *)a->q + (u->q * heads + w->head) * dim, heads * dim, u->n, dim, false, &u->x);
+  lt_wide_copy((const stored *)a->q + (u->q * heads + w->head) * dim, heads * dim, u->n, dim, LT_WIDE_LEFT, &u->x);
   memset(u->sum, 0, (size_t)(u->n * LT_VECTOR) * sizeof(real));
   for (int64_t p = 0; p < u->panels; p++) u->panel[p].fresh = a->first;
   for (int64_t i = 0; i < u->n; i++) {
@@ -72,11 +73,11 @@ static void divide(const task *w, side *u) {
   const lt_attention_rows *r = &w->a->r;
   u->started = false;
   u->extent = lt_extent_of(r->q_position + u->q, r->q_document + u->q, u->n);
-  u->panels = (u->n + LT_PANEL_ROWS - 1) / LT_PANEL_ROWS;
+  u->panels = lt_pieces(u->n, LT_WIDE_ROWS);
   for (int64_t p = 0; p < u->panels; p++) {
     panel *x = &u->panel[p];
-    x->i = u->n * p / u->panels;
-    x->rows = u->n * (p + 1) / u->panels - x->i;
+    x->i = lt_start_of(u->n, u->panels, p, LT_WIDE_GRAIN);
+    x->rows = lt_start_of(u->n, u->panels, p + 1, LT_WIDE_GRAIN) - x->i;
     x->extent = lt_extent_of(r->q_position + u->q + x->i, r->q_document + u->q + x->i, x->rows);
   }
 }
@@ -225,9 +226,9 @@ static void look_at_keys(task *w, int64_t first, int64_t n) {
   lt_keys_look(&a->r, a->key_bias, w->kv_head, &w->keys);
   find_meeting(w);
   if (!w->meeting) return;
-  lt_wide_copy((const stored *)a->k + at, ld, n, dim, false, &w->k);
+  lt_wide_copy((const stored *)a->k + at, ld, n, dim, LT_WIDE_LEFT, &w->k);
   lt_wide_turn(&w->k, n, dim, w->turned);
-  lt_wide_copy((const stored *)a->v + at, ld, n, dim, true, &w->v);
+  lt_wide_copy((const stored *)a->v + at, ld, n, dim, LT_WIDE_APPLIED, &w->v);
   for (int64_t i = 0; i < w->sides; i++) {
     side *u = &w->side[i];
     if (!u->meets) continue;
@@ -266,12 +267,14 @@ static void attend(const lt_attention_args *a, const lt_cut *cut, int64_t tile, 
     divide(&w, u);
   }
   if (!w.sides) return;
+  lt_wide_begin();
   for (int run = 0; next_run(&w, cut, tile, run, &from, &to); run++)
     for (int64_t k = from; k < to; k += LT_TILE) look_at_keys(&w, k, to - k < LT_TILE ? to - k : LT_TILE);
   for (int64_t i = 0; i < w.sides; i++) {
     start(&w, &w.side[i]); /* if it has seen nothing */
     finish(&w, &w.side[i]);
   }
+  lt_wide_end();
 }
 
 /* Query tiles a task takes. Those of several blocks only if their runs start and end between the same tiles of keys. */

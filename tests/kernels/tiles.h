@@ -26,7 +26,8 @@ static _Thread_local struct {
   tile tile[8];
 } tiles;
 
-static atomic_long tiles_held, tiles_dots; /* threads that have not released theirs; products so far */
+static atomic_long tiles_held;                            /* threads that have not released theirs */
+static atomic_long tiles_dots, tiles_loads, tiles_stores; /* instructions so far */
 
 /* What the processor would answer by a fault. */
 static inline void tiles_fault(const char *what) {
@@ -173,9 +174,9 @@ static void tiles_trap(int signal_number, siginfo_t *info, void *context) {
   else if (d.operation == 0x49 && d.prefix == 3 && !d.memory && d.rm == 0)
     memset(tiles_of(d.reg)->at, 0, sizeof tiles.tile[0].at);
   else if (d.operation == 0x4b && (d.prefix == 3 || d.prefix == 1) && d.memory)
-    tiles_load(tiles_of(d.reg), d.base, d.stride);
+    tiles_load(tiles_of(d.reg), d.base, d.stride), atomic_fetch_add(&tiles_loads, 1);
   else if (d.operation == 0x4b && d.prefix == 2 && d.memory)
-    tiles_store(tiles_of(d.reg), d.base, d.stride);
+    tiles_store(tiles_of(d.reg), d.base, d.stride), atomic_fetch_add(&tiles_stores, 1);
   else if (d.operation == 0x5c && d.prefix == 2 && !d.memory)
     tiles_dot(tiles_of(d.reg), tiles_of(d.rm), tiles_of(d.vvvv));
   else
