@@ -228,7 +228,7 @@ void lt_mpi_fail_memory(lt_mpi *m);
 
 void lt_mpi_begin_rows(lt_mpi_op *op);
 /* Say in a post where the runs lie. */
-void lt_mpi_post_rows(const lt_mpi *m, const lt_mpi_op *op, const lt_mpi_peer *p, lt_mpi_message *msg);
+void lt_mpi_post_rows(const lt_mpi_op *op, const lt_mpi_peer *p, lt_mpi_message *msg);
 /* A piece of what a peer has for us, one side or both of it in rows. */
 bool lt_mpi_take_rows(lt_mpi *m, lt_mpi_op *op, lt_mpi_side *s, lt_mpi_peer *p);
 /* Room for LT_MPI_PIECE bytes; NULL: no memory. */

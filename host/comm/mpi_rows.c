@@ -41,8 +41,7 @@ void lt_mpi_begin_rows(lt_mpi_op *op) {
 }
 
 /* Few bytes go inside; else a peer of this machine gets our list; of one elsewhere addresses are places in what we send. */
-void lt_mpi_post_rows(const lt_mpi *m, const lt_mpi_op *op, const lt_mpi_peer *p, lt_mpi_message *msg) {
-  (void)m;
+void lt_mpi_post_rows(const lt_mpi_op *op, const lt_mpi_peer *p, lt_mpi_message *msg) {
   const lt_transfer *t = &op->t;
   if (msg->bytes <= LT_MPI_INSIDE) {
     lt_row_cursor c = lt_rows_of(t);

@@ -182,7 +182,7 @@ static void post(lt_mpi *m, lt_mpi_op *op, int32_t phase, int32_t j) {
     from += give.first * width(t);
     msg.address = (uint64_t)(uintptr_t)from;
     if (t->run)
-      lt_mpi_post_rows(m, op, &m->peer[op->rank[j]], &msg);
+      lt_mpi_post_rows(op, &m->peer[op->rank[j]], &msg);
     else if (msg.bytes <= LT_MPI_INSIDE)
       memcpy(msg.inside, from, (size_t)msg.bytes);
     if (msg.bytes > LT_MPI_INSIDE &&
