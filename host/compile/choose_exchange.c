@@ -49,10 +49,12 @@ static double hop_bytes(const question *q) {
   return rows(q) * (2 * values(q, kv) + sums(q, kv));
 }
 
-/* Beside them every hop has kernels of its own, forward, backward and two that add what comes back; and six transfers. */
+/* Beside them every hop has kernels of its own, forward, backward and, but where transfers add by themselves, two that add
+** what comes back; and six transfers. */
 static double hop_seconds(const question *q, lt_exchange x) {
   double bytes = hop_bytes(q), hops = ceil(rows(q) / q->share), apart = q->ranks - q->near;
   double back = rows(q) * sums(q, 2 * q->kv_heads), start = q->plan->machine.start, time;
+  const double kernels = x == LT_EXCHANGE_DIRECT ? 2 : 4;
   if (apart <= 0)
     time = seconds(q, bytes, 0);
   else if (x == LT_EXCHANGE_RING) /* one rank a machine hands on to the next; sums go straight home */
@@ -63,7 +65,7 @@ static double hop_seconds(const question *q, lt_exchange x) {
     double far = bytes * (q->ranks / q->inner - 1) / (q->ranks - 1);
     time = more(seconds(q, bytes - far, 0), seconds(q, far, less(hops, q->near)));
   }
-  return more(compute(q) + 4 * hops * start, time + 6 * hops * start);
+  return more(compute(q) + kernels * hops * start, time + 6 * hops * start);
 }
 
 /* Of collectives that send something to every other one of `ranks`. */

@@ -1,51 +1,17 @@
 /* exchange.c: attention whose keys are dealt like its queries becomes hops: rows of keys and values come from another
-** member of the group, attention over them carries on what the hops before have summed; backward, the gradients of those
-** rows go back and are added where they belong, in the order of the hops, before and after which come a rank's own keys.
-** A hop's transfer stands `depth` places before the attention that waits for it, in one of depth + 1 slots that all hops
-** share: memory does not grow with the ranks. Liu et al. 2023 (Ring Attention); Gu et al. 2024 (LoongTrain), section 4. */
-#include "compile/compile.h"
-#include "graph/attr.h"
-#include "graph/ops/attention_rows.h"
-#include "graph/ops/hop.h"
-#include "graph/ops/table.h"
+** member of the group, and attention over them carries on what the hops before have summed. A hop's transfer stands `depth`
+** places before the attention that waits for it, in one of depth + 1 slots that all hops share: memory does not grow with
+** the ranks. Liu et al. 2023 (Ring Attention); Gu et al. 2024 (LoongTrain), section 4. */
+#include "compile/exchange.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { Q = LT_ATTENTION_Q, K, V, SIDES, SPANS = SIDES + LT_ATTENTION_SPANS, KEY_BIAS, CARRY };
-enum { OUT = CARRY, LSE, DOUT, DQ, DK };
-enum { TENSORS = 3 }; /* that travel: k, v, and the bias of the keys where there is one */
 static const int travels[TENSORS] = {K, V, KEY_BIAS};
-
-typedef struct remembered { /* made once for all layers that see alike */
-  int32_t exchange, hop;
-  lt_value of[3];   /* k_position, k_document, spans they stand in for */
-  lt_value made[3]; /* the same of the rows that come at the hop */
-} remembered;
-
-typedef struct exchanger {
-  lt_graph *g;
-  const lt_mesh *m;
-  int32_t depth, chains;
-  lt_value *map; /* [n_value] what stands for a value of before: itself, or a sum formed of hops */
-  int64_t n_value;
-  LT_VEC(remembered) seen;
-  LT_VEC(lt_value) index; /* by the graph's rows: where those that come back belong; LT_NONE */
-} exchanger;
-
-typedef struct hops { /* of one attention at hand */
-  const lt_node *n;
-  int32_t exchange, chain, last;
-  lt_route route;
-  lt_value *in[TENSORS];   /* [last + 1] what came at a hop; [0] its own */
-  lt_value *back[TENSORS]; /* [last + 1] backward: the gradients of that */
-  lt_value dq;             /* backward: so far */
-  int32_t late;            /* a far hop whose sums have been sent back and are still to be added; 0: none */
-} hops;
 
 /* ---- Emitting after the types are settled: shapes are told, not asked ---- */
 
-static lt_value push_value(lt_graph *g, const lt_value_info *like, int32_t rows) {
+lt_value lt_exchange_value(lt_graph *g, const lt_value_info *like, int32_t rows) {
   lt_value_info *v = lt_vec_push(&g->value);
   if (!v) return lt_graph_fail_memory(g, sizeof *v);
   *v = *like;
@@ -55,9 +21,8 @@ static lt_value push_value(lt_graph *g, const lt_value_info *like, int32_t rows)
   return (lt_value)(g->value.n - 1);
 }
 
-/* A node like `like` with other inputs and, from `out` on, outputs that exist already. */
-static void emit(lt_graph *g, const lt_op *op, const lt_node *like, int n_in, const lt_value *in, lt_attr *attr,
-                 lt_value out, int n_out) {
+void lt_exchange_emit(lt_graph *g, const lt_op *op, const lt_node *like, int n_in, const lt_value *in, lt_attr *attr,
+                      lt_value out, int n_out) {
   lt_node n = *like;
   n.op = op;
   n.n_in = n_in;
@@ -69,7 +34,7 @@ static void emit(lt_graph *g, const lt_op *op, const lt_node *like, int n_in, co
   lt_graph_push(g, &n);
 }
 
-static int32_t rows_of(lt_graph *g, int32_t exchange, int32_t hop, bool back) {
+int32_t lt_exchange_rows(lt_graph *g, int32_t exchange, int32_t hop, bool back) {
   for (int64_t i = 0; i < g->rows.n; i++)
     if (g->rows.at[i].exchange == exchange && g->rows.at[i].hop == hop && g->rows.at[i].back == back)
       return (int32_t)i + 1;
@@ -82,9 +47,9 @@ static int32_t rows_of(lt_graph *g, int32_t exchange, int32_t hop, bool back) {
   return (int32_t)g->rows.n;
 }
 
-static lt_attr *numbers(lt_graph *g, const lt_op *op, int64_t a, int64_t b, int64_t c) {
+lt_attr *lt_exchange_numbers(lt_graph *g, const lt_op *op, int64_t a, int64_t b, int64_t c, int64_t d) {
   lt_attr *attr = lt_graph_alloc(g, (size_t)op->n_attr * sizeof *attr);
-  const int64_t x[] = {a, b, c};
+  const int64_t x[] = {a, b, c, d};
   for (int i = 0; attr && i < op->n_attr; i++) attr[i].i = x[i];
   return attr;
 }
@@ -97,7 +62,7 @@ static lt_route_kind route_of(lt_exchange x) {
 }
 
 /* Axes of sp along which queries and keys are dealt alike. */
-static lt_axis_mask hop_axes(const exchanger *x, const lt_node *n) {
+static lt_axis_mask hop_axes(const lt_exchanger *x, const lt_node *n) {
   const lt_value_info *q = &x->g->value.at[n->in[Q]], *k = &x->g->value.at[n->in[K]];
   lt_axis_mask axes = 0;
   for (int a = LT_SP_O; a <= LT_SP_I; a++)
@@ -107,7 +72,7 @@ static lt_axis_mask hop_axes(const exchanger *x, const lt_node *n) {
   return axes;
 }
 
-static int32_t exchange_of(exchanger *x, const lt_node *n, lt_axis_mask axes) {
+static int32_t exchange_of(lt_exchanger *x, const lt_node *n, lt_axis_mask axes) {
   lt_graph *g = x->g;
   lt_hops e = {.axes = axes, .window = lt_attr_int(n, LT_ATTENTION_WINDOW)};
   e.route = (lt_route){.kind = route_of(lt_attention_exchange(n, LT_ATTENTION_EXCHANGE)), .members = 1, .inner = 1};
@@ -157,17 +122,17 @@ static void emit_like(lt_graph *g, lt_value of, int32_t rows, lt_phase phase, in
   lt_node n = g->node.at[g->value.at[source_of(g, of)].node];
   lt_value_info like = g->value.at[of];
   n.phase = phase;
-  *out = push_value(g, &like, rows);
-  if (*out != LT_NONE) emit(g, n.op, &n, n_in, in, n.attr, *out, 1);
+  *out = lt_exchange_value(g, &like, rows);
+  if (*out != LT_NONE) lt_exchange_emit(g, n.op, &n, n_in, in, n.attr, *out, 1);
 }
 
 /* The positions, documents and spans that stand in for those in `of`, of the rows that come at a hop. */
-static bool see_rows(exchanger *x, int32_t exchange, int32_t hop, const lt_node *n, lt_value made[3]) {
+static bool see_rows(lt_exchanger *x, int32_t exchange, int32_t hop, const lt_node *n, lt_value made[3]) {
   lt_graph *g = x->g;
   const lt_value of[3] = {n->in[SIDES + LT_ATTENTION_K_POSITION], n->in[SIDES + LT_ATTENTION_K_DOCUMENT],
                           SPANS < n->n_in ? n->in[SPANS] : LT_NONE};
   for (int64_t i = 0; i < x->seen.n; i++) {
-    const remembered *r = &x->seen.at[i];
+    const lt_remembered *r = &x->seen.at[i];
     if (r->exchange != exchange || r->hop != hop || memcmp(r->of, of, sizeof of)) continue;
     memcpy(made, r->made, sizeof r->made);
     return true;
@@ -180,7 +145,7 @@ static bool see_rows(exchanger *x, int32_t exchange, int32_t hop, const lt_node 
     lt_error_hint(&g->error, "use the feeds \"position\" and \"document\", or layout.exchange = \"all_gather\"");
     return false;
   }
-  int32_t rows = rows_of(g, exchange, hop, false);
+  int32_t rows = lt_exchange_rows(g, exchange, hop, false);
   for (int i = 0; i < 2; i++) emit_like(g, of[i], rows, LT_FORWARD, 0, NULL, &made[i]);
   made[2] = LT_NONE;
   if (of[2] != LT_NONE && !g->failed) {
@@ -188,38 +153,21 @@ static bool see_rows(exchanger *x, int32_t exchange, int32_t hop, const lt_node 
                            made[1]};
     emit_like(g, of[2], 0, LT_FORWARD, 4, in, &made[2]);
   }
-  remembered *r = g->failed ? NULL : lt_vec_push(&x->seen);
+  lt_remembered *r = g->failed ? NULL : lt_vec_push(&x->seen);
   if (!r) {
     lt_graph_fail_memory(g, sizeof *r);
     return false;
   }
-  *r = (remembered){.exchange = exchange, .hop = hop};
+  *r = (lt_remembered){.exchange = exchange, .hop = hop};
   memcpy(r->of, of, sizeof of);
   memcpy(r->made, made, sizeof r->made);
   return true;
 }
 
-/* Where the rows that come back at a hop belong; once for all layers. */
-static lt_value index_of(exchanger *x, const hops *w, int32_t hop) {
-  lt_graph *g = x->g;
-  int32_t rows = rows_of(g, w->exchange, hop, true);
-  while (x->index.n < rows) {
-    lt_value *slot = lt_vec_push(&x->index);
-    if (!slot) return lt_graph_fail_memory(g, sizeof *slot);
-    *slot = LT_NONE;
-  }
-  if (g->failed || x->index.at[rows - 1] != LT_NONE) return g->failed ? LT_NONE : x->index.at[rows - 1];
-  lt_value_info like = g->value.at[w->n->in[SIDES + LT_ATTENTION_K_POSITION]];
-  lt_node n = {.op = &lt_op_row_index, .phase = LT_BACKWARD, .scope = "exchange", .where = w->n->where};
-  n.recompute_of = LT_NONE;
-  lt_value v = push_value(g, &like, rows);
-  if (v != LT_NONE) emit(g, n.op, &n, 0, NULL, numbers(g, n.op, w->exchange, hop, 0), v, 1);
-  return x->index.at[rows - 1] = v;
-}
-
 /* ---- Transfers ---- */
 
-static lt_value emit_hop(exchanger *x, const hops *w, int32_t hop, bool back, lt_value rows, lt_value slot) {
+lt_value lt_exchange_hop(lt_exchanger *x, const lt_exchanged *w, int32_t hop, int tensor, bool back, lt_value rows,
+                         lt_value slot) {
   lt_graph *g = x->g;
   const lt_value in[] = {rows, slot};
   lt_value_info like = g->value.at[rows];
@@ -228,8 +176,10 @@ static lt_value emit_hop(exchanger *x, const hops *w, int32_t hop, bool back, lt
   n.narrow = false;
   n.chain = back || lt_hop_is_far(&w->route, hop) ? 0 : w->chain;
   n.hop = hop;
-  lt_value y = push_value(g, &like, rows_of(g, w->exchange, hop, back));
-  if (y != LT_NONE) emit(g, &lt_op_hop, &n, 2, in, numbers(g, &lt_op_hop, w->exchange, hop, back), y, 1);
+  lt_value y = lt_exchange_value(g, &like, lt_exchange_rows(g, w->exchange, hop, back));
+  if (y != LT_NONE)
+    lt_exchange_emit(g, &lt_op_hop, &n, 2, in, lt_exchange_numbers(g, &lt_op_hop, w->exchange, hop, tensor, back), y,
+                     1);
   return y;
 }
 
@@ -243,27 +193,26 @@ static int32_t hop_before(const lt_route *r, int32_t hop, int32_t places) {
 
 /* Before which attention the transfer of a hop stands: near ones `depth` hops ahead, but behind the far one they hand on
 ** from; far ones a whole round of the inner group. */
-static int32_t starts_at(const exchanger *x, const lt_route *r, int32_t hop) {
+static int32_t starts_at(const lt_exchanger *x, const lt_route *r, int32_t hop) {
   int32_t ahead = lt_hop_is_far(r, hop) ? r->inner : x->depth, home = lt_hop_home(r, hop);
   int32_t at = hop > ahead ? hop - ahead : 0;
   return home > at + r->inner ? home - r->inner : at;
 }
 
-static void start_hops(exchanger *x, hops *w, int32_t before) {
+void lt_exchange_start(lt_exchanger *x, lt_exchanged *w, int32_t before) {
   for (int32_t h = 1; h <= w->last; h++) {
     if (starts_at(x, &w->route, h) != before) continue;
     int32_t parent = lt_hop_parent(&w->route, h);
     int32_t slot = hop_before(&w->route, h, lt_hop_is_far(&w->route, h) ? 2 : x->depth + 1);
     for (int t = 0; t < TENSORS && !x->g->failed; t++)
       if (w->in[t][0] != LT_NONE)
-        w->in[t][h] = emit_hop(x, w, h, false, w->in[t][parent], slot ? w->in[t][slot] : LT_NONE);
+        w->in[t][h] = lt_exchange_hop(x, w, h, t, false, w->in[t][parent], slot ? w->in[t][slot] : LT_NONE);
   }
 }
 
 /* ---- Attention over what came ---- */
 
-/* The inputs of an attention with those of a hop in place of its keys. */
-static bool hop_inputs(exchanger *x, const hops *w, int32_t hop, lt_value *in) {
+bool lt_exchange_inputs(lt_exchanger *x, const lt_exchanged *w, int32_t hop, lt_value *in) {
   const lt_node *n = w->n;
   lt_value see[3];
   for (int i = 0; i < CARRY; i++) in[i] = i < n->n_in ? n->in[i] : LT_NONE;
@@ -276,137 +225,34 @@ static bool hop_inputs(exchanger *x, const hops *w, int32_t hop, lt_value *in) {
   return true;
 }
 
-static void forward(exchanger *x, hops *w) {
+static void forward(lt_exchanger *x, lt_exchanged *w) {
   lt_graph *g = x->g;
   lt_value in[CARRY + LT_CARRIES], carry = LT_NONE;
   lt_value_info row = g->value.at[w->n->out], head = g->value.at[w->n->out + 1];
   row.dtype = head.dtype = g->real;
   for (int32_t h = 0; h <= w->last && !g->failed; h++) {
-    start_hops(x, w, h);
-    if (g->failed || !hop_inputs(x, w, h, in)) return;
+    lt_exchange_start(x, w, h);
+    if (g->failed || !lt_exchange_inputs(x, w, h, in)) return;
     for (int i = 0; i < LT_CARRIES; i++) in[CARRY + i] = carry == LT_NONE ? LT_NONE : carry + i;
     lt_node n = *w->n;
     n.chain = w->chain;
     n.hop = h;
     if (h == w->last) {
-      emit(g, &lt_op_attention_last, &n, CARRY + LT_CARRIES, in, n.attr, n.out, 2);
+      lt_exchange_emit(g, &lt_op_attention_last, &n, CARRY + LT_CARRIES, in, n.attr, n.out, 2);
       return;
     }
-    carry = push_value(g, &row, 0);
-    push_value(g, &head, 0);
-    push_value(g, &head, 0);
-    if (!g->failed) emit(g, &lt_op_attention_hop, &n, CARRY + LT_CARRIES, in, n.attr, carry, LT_CARRIES);
+    carry = lt_exchange_value(g, &row, 0);
+    lt_exchange_value(g, &head, 0);
+    lt_exchange_value(g, &head, 0);
+    if (!g->failed) lt_exchange_emit(g, &lt_op_attention_hop, &n, CARRY + LT_CARRIES, in, n.attr, carry, LT_CARRIES);
   }
-}
-
-/* The gradients of what came at a hop go back. */
-static void give_back(exchanger *x, hops *w, int32_t hop) {
-  for (int t = 0; t < TENSORS && !x->g->failed; t++)
-    if (w->back[t][hop] != LT_NONE) w->back[t][hop] = emit_hop(x, w, hop, true, w->back[t][hop], LT_NONE);
-}
-
-/* What has come back at a hop is added to what it belongs to; the last one of an inner group sends that on. */
-static void take_back(exchanger *x, hops *w, int32_t hop) {
-  lt_graph *g = x->g;
-  int32_t home = lt_hop_home(&w->route, hop);
-  lt_value index = index_of(x, w, hop);
-  for (int t = 0; t < TENSORS && !g->failed; t++) {
-    lt_value sum = w->back[t][home];
-    if (sum == LT_NONE) continue;
-    const lt_value in[] = {sum, w->back[t][hop], index};
-    lt_value_info like = g->value.at[sum];
-    lt_node n = *w->n;
-    n.narrow = false;
-    w->back[t][home] = push_value(g, &like, like.rows);
-    if (!g->failed) emit(g, &lt_op_add_rows, &n, 3, in, NULL, w->back[t][home], 1);
-  }
-  bool more = hop < w->last && lt_hop_home(&w->route, hop + 1) == home;
-  if (!home || more) return;
-  give_back(x, w, home);
-  w->late = home;
-}
-
-/* Does anything come back to the holder of what came at this hop? */
-static bool hands_on(const hops *w, int32_t hop) {
-  return hop < w->last && lt_hop_is_far(&w->route, hop) && !lt_hop_is_far(&w->route, hop + 1);
-}
-
-/* Once the attention of hop `done` stands, what was sent back max_depth hops before is added: a rank that is ahead of others
-** by no more does not wait for them. What is left after the last hop comes behind the rest of a rank's own keys. So the
-** order of the sums is that of max_depth, whatever the depth. With two levels sums go on from whom they come to: added at
-** once. */
-static void settle(exchanger *x, hops *w, int32_t done) {
-  const int32_t late = w->late, depth = w->route.kind == LT_ROUTE_TWO_LEVEL ? 1 : x->depth;
-  const int32_t first = done > w->last ? w->last + 1 - depth : done - depth, end = done > w->last ? w->last : first;
-  w->late = 0;
-  for (int32_t h = first < 1 ? 1 : first; h <= end && done <= w->last + 1 && !x->g->failed; h++)
-    if (!hands_on(w, h)) take_back(x, w, h);
-  if (late && !x->g->failed) take_back(x, w, late);
-}
-
-static lt_value zeros_like(exchanger *x, const hops *w, lt_value v) {
-  lt_value_info like = x->g->value.at[v];
-  lt_node n = *w->n;
-  n.narrow = false;
-  lt_attr *attr = lt_attr_defaults(x->g, &lt_op_fill);
-  lt_value y = push_value(x->g, &like, 0);
-  if (y != LT_NONE) emit(x->g, &lt_op_fill, &n, 0, NULL, attr, y, 1);
-  return y;
-}
-
-/* Gradients from the keys that came at a hop and a part of the queries. The first part begins those of the keys. */
-static void gradients(exchanger *x, hops *w, int32_t hop, int32_t part, int32_t parts) {
-  lt_graph *g = x->g;
-  const lt_node *o = w->n;
-  lt_value in[DK + TENSORS];
-  int32_t rows = hop ? rows_of(g, w->exchange, hop, false) : 0;
-  lt_attr *attr = lt_graph_alloc(g, LT_ATTENTION_HOP_ATTRS * sizeof *attr);
-  if (g->failed || !hop_inputs(x, w, hop, in)) return;
-  memcpy(attr, o->attr, LT_ATTENTION_ATTRS * sizeof *attr);
-  attr[LT_ATTENTION_PART] = (lt_attr){.i = part};
-  attr[LT_ATTENTION_PARTS] = (lt_attr){.i = parts};
-  for (int i = OUT; i <= DOUT; i++) in[i] = o->in[i];
-  in[DQ] = w->dq;
-  for (int t = 0; t < TENSORS; t++) in[DK + t] = part ? w->back[t][hop] : LT_NONE;
-  lt_node n = *o;
-  n.chain = part ? 0 : w->chain;
-  n.hop = hop;
-  for (int k = 0; k < o->n_out; k++) {
-    lt_value_info like = g->value.at[o->out + k];
-    lt_value y = push_value(g, &like, k ? rows : 0);
-    if (k == 0)
-      w->dq = y;
-    else
-      w->back[k - 1][hop] = y;
-  }
-  if (!g->failed) emit(g, &lt_op_attention_hop_backward, &n, DK + TENSORS, in, attr, w->dq, o->n_out);
-}
-
-/* Its own keys meet the first queries while the first hop comes, the others while the last gradients go back: then no
-** rank waits, unless another is late by more than these take. */
-static void backward(exchanger *x, hops *w) {
-  lt_graph *g = x->g;
-  const int32_t parts = lt_hop_home(&w->route, w->last) ? 3 : 2; /* with two levels sums go on from there */
-  for (int32_t h = 0; h <= w->last && !g->failed; h++) {
-    start_hops(x, w, h);
-    if (!h) w->dq = zeros_like(x, w, w->n->out);
-    gradients(x, w, h, 0, h ? 1 : parts);
-    if (h && !hands_on(w, h)) give_back(x, w, h);
-    settle(x, w, h);
-  }
-  for (int32_t part = 1; part < parts && !g->failed; part++) {
-    gradients(x, w, 0, part, parts);
-    settle(x, w, w->last + part);
-  }
-  x->map[w->n->out] = w->dq;
-  for (int k = 1; k < w->n->n_out; k++) x->map[w->n->out + k] = w->back[k - 1][0];
 }
 
 /* ---- The pass ---- */
 
-static void expand(exchanger *x, const lt_node *n, lt_axis_mask axes) {
+static void expand(lt_exchanger *x, const lt_node *n, lt_axis_mask axes) {
   lt_graph *g = x->g;
-  hops w = {.n = n, .exchange = exchange_of(x, n, axes), .chain = ++x->chains};
+  lt_exchanged w = {.n = n, .exchange = exchange_of(x, n, axes), .chain = ++x->chains};
   if (g->failed) return;
   w.route = g->hops.at[w.exchange].route;
   w.last = lt_route_hops(&w.route);
@@ -422,14 +268,14 @@ static void expand(exchanger *x, const lt_node *n, lt_axis_mask axes) {
   if (n->op == &lt_op_attention)
     forward(x, &w);
   else
-    backward(x, &w);
+    lt_exchange_backward(x, &w);
 }
 
 static bool is_attention(const lt_node *n) {
   return !n->dead && (n->op == &lt_op_attention || n->op == &lt_op_attention_backward);
 }
 
-static void rewrite(exchanger *x, const lt_node *old, int64_t n_old) {
+static void rewrite(lt_exchanger *x, const lt_node *old, int64_t n_old) {
   lt_graph *g = x->g;
   for (int64_t i = 0; i < n_old && !g->failed; i++) {
     lt_node n = old[i];
@@ -446,7 +292,7 @@ static void rewrite(exchanger *x, const lt_node *old, int64_t n_old) {
 }
 
 lt_status lt_pass_exchange(lt_graph *g, const lt_mesh *m, int32_t max_depth, int32_t depth, lt_error *e) {
-  exchanger x = {.g = g, .m = m, .depth = max_depth < 1 ? 1 : max_depth, .n_value = g->value.n};
+  lt_exchanger x = {.g = g, .m = m, .depth = max_depth < 1 ? 1 : max_depth, .n_value = g->value.n};
   lt_node *old = g->node.at;
   int64_t n_old = g->node.n;
   bool any = false;

@@ -132,6 +132,7 @@ static void predict(lowering *l, lt_item *it) {
     l->failed = true;
     return;
   }
+  if (it->side == LT_SIDE_GIVES) goto done; /* who takes it counts it */
   for (int k = 0; k < it->n_in + it->n_out; k++) bound_operand(l->g, &l->s->operand.at[it->operand + k], &o[k]);
   lt_call c = {.graph = l->g,
                .node = n,
@@ -146,7 +147,7 @@ static void predict(lowering *l, lt_item *it) {
   it->flops = cost.flops;
   it->bytes = cost.bytes;
   it->seconds = lt_kernel_seconds(m, n->narrow, cost.flops, cost.bytes);
-  if (it->kind == LT_ITEM_COLLECTIVE && n->op == &lt_op_hop) {
+  if (it->kind == LT_ITEM_COLLECTIVE && (n->op == &lt_op_hop || n->op == &lt_op_hop_home)) {
     const lt_group_plan *group = &l->s->group.at[it->group];
     const int32_t from = group->rank[lt_hop_receives_from(l->g, n, group->self)];
     it->seconds = lt_hop_seconds(m, l->s->mesh, from, l->s->rank, cost.bytes);
@@ -157,7 +158,16 @@ static void predict(lowering *l, lt_item *it) {
     int64_t bytes = n->op->work(&c);
     if (bytes > 0) it->work = new_buffer(l, LT_NONE, it->unit, LT_U8, bytes);
   }
+done:
   free(o);
+}
+
+/* Elements that whom it sends to will have, and this rank. */
+static void add_hop_counts(lowering *l, const lt_node *n, lt_value came, lt_item *it, int32_t unit) {
+  const lt_group_plan *group = &l->s->group.at[it->group];
+  it->counts = (int32_t)l->s->count.n;
+  add_count(l, group->rank[lt_hop_sends_to(l->g, n, group->self)], came, unit);
+  add_count(l, l->s->rank, came, unit);
 }
 
 /* What a collective over sharded parts needs besides: the members' counts (of an all-to-all: what they hold before, then
@@ -169,9 +179,7 @@ static void lower_parts(lowering *l, const lt_node *n, lt_item *it, int32_t unit
   bool exchange = n->op == &lt_op_all_to_all, flat = n->op == &lt_op_flat_gather || n->op == &lt_op_flat_scatter;
   bool gather = n->op == &lt_op_all_gather || n->op == &lt_op_flat_gather;
   if (n->op == &lt_op_hop) { /* rows that not everybody needs are packed */
-    it->counts = (int32_t)l->s->count.n;
-    add_count(l, group->rank[lt_hop_sends_to(l->g, n, group->self)], n->out, unit);
-    add_count(l, l->s->rank, n->out, unit);
+    add_hop_counts(l, n, n->out, it, unit);
     it->work = new_buffer(l, LT_NONE, it->unit, LT_U8, in_bytes);
     return;
   }
@@ -193,7 +201,9 @@ static bool reduces_in_place(const lt_graph *g, const lt_node *n) {
 
 /* Hops overtake what the place pass inserted, near ones those between inner groups. What comes back from near is nobody's
 ** next key, and waits with the rest: the hops of a step's depth never wait for it. */
-static lt_lane lane_of(const lt_graph *g, const lt_node *n) {
+static lt_lane lane_of(const lt_graph *g, const lt_node *n, lt_side side) {
+  if (n->op == &lt_op_hop_home) return side == LT_SIDE_GIVES ? LT_LANE_HOME : LT_LANE_SUM;
+  if (side == LT_SIDE_GIVES) return LT_LANE_GIVE;
   if (n->op != &lt_op_hop) return LT_LANE_COMM;
   bool far = lt_hop_is_far(&g->hops.at[lt_attr_int(n, LT_HOP_EXCHANGE)].route, (int32_t)lt_attr_int(n, LT_HOP_HOP));
   return far ? LT_LANE_FAR : lt_attr_int(n, LT_HOP_BACK) ? LT_LANE_COMM : LT_LANE_HOP;
@@ -246,7 +256,7 @@ static void add_item(lowering *l, lt_item_kind kind, int32_t node, int32_t unit,
   if (l->failed) return;
   if (n->chain) it.chain = chain_of(l, n, unit), it.place = n->hop;
   if (kind == LT_ITEM_COLLECTIVE) {
-    it.lane = lane_of(l->g, n);
+    it.lane = lane_of(l->g, n, LT_SIDE_BOTH);
     lower_parts(l, n, &it, once ? LT_UNIT_ALL : unit);
   }
   if (kind == LT_ITEM_KERNEL) {
@@ -255,6 +265,41 @@ static void add_item(lowering *l, lt_item_kind kind, int32_t node, int32_t unit,
   }
   if (!l->failed) predict(l, &it);
   push_item(l, &it);
+}
+
+/* A hop whose members go each at its own pace: an item that gives this rank's rows, and one that takes those of another,
+** into a slot or added to a sum. */
+static void add_side(lowering *l, int32_t node, int32_t unit, lt_side side) {
+  const lt_node *n = &l->g->node.at[node];
+  const bool home = n->op == &lt_op_hop_home;
+  const lt_value slot = n->n_in > LT_HOP_SLOT ? n->in[LT_HOP_SLOT] : LT_NONE;
+  lt_item it = new_item(l, LT_ITEM_COLLECTIVE, node, unit);
+  it.side = side;
+  it.lane = lane_of(l->g, n, side);
+  if (side == LT_SIDE_GIVES) {
+    it.n_in = 1;
+    add_operand(l, n->in[LT_HOP_ROWS], unit, false, false);
+  } else {
+    it.n_in = slot != LT_NONE, it.n_out = 1;
+    if (it.n_in) add_operand(l, slot, unit, false, false);
+    if (it.n_in && !l->failed) *buffer_at(l, n->out, unit) = l->s->operand.at[it.operand].buffer;
+    add_operand(l, n->out, unit, false, false);
+  }
+  if (!l->failed) it.group = find_group(l, n->axes);
+  if (l->failed) return;
+  it.chain = chain_of(l, n, unit), it.place = n->hop;
+  add_hop_counts(l, n, home ? n->out + 1 : n->out, &it, unit);
+  if (!l->failed) predict(l, &it);
+  push_item(l, &it);
+}
+
+static void add_transfer(lowering *l, int32_t node, int32_t unit, bool first_unit) {
+  if (!lt_hop_is_apart(l->g, &l->g->node.at[node])) {
+    add_item(l, LT_ITEM_COLLECTIVE, node, unit, first_unit);
+    return;
+  }
+  add_side(l, node, unit, LT_SIDE_GIVES);
+  add_side(l, node, unit, LT_SIDE_TAKES);
 }
 
 static lt_value find_carry(const lt_graph *g, const lt_op *op, lt_phase phase, const char *name) {
@@ -305,7 +350,7 @@ static void lower_phase(lowering *l, lt_phase phase, int32_t unit, bool first_un
     case LT_OP_LOAD: add_item(l, LT_ITEM_LOAD, i, unit, first_unit); break;
     case LT_OP_INDEX: add_item(l, LT_ITEM_INDEX, i, unit, first_unit); break;
     case LT_OP_STORE: add_item(l, LT_ITEM_STORE, i, unit, first_unit); break;
-    case LT_OP_COLLECTIVE: add_item(l, LT_ITEM_COLLECTIVE, i, unit, first_unit); break;
+    case LT_OP_COLLECTIVE: add_transfer(l, i, unit, first_unit); break;
     case LT_OP_VIEW: lower_view(l, n, unit); break;
     case LT_OP_CARRY: lower_carry(l, i, unit); break;
     }

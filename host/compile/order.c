@@ -23,11 +23,11 @@ static void collect(const lt_schedule *s, touch *t, int32_t i, int32_t want[LT_L
   for (int m = 0; m < LT_LANES; m++) want[m] = -1;
   for (int k = 0; k < it->n_in; k++) {
     int32_t b = s->operand.at[it->operand + k].buffer;
-    if (b != LT_NONE) need(s, want, t[b].writer);
+    if (b != LT_NONE && !lt_schedule_add_in_turn(s, t[b].writer, i)) need(s, want, t[b].writer);
   }
   for (int k = 0; k < it->n_out; k++) {
     int32_t b = s->operand.at[it->operand + it->n_in + k].buffer;
-    if (b == LT_NONE) continue;
+    if (b == LT_NONE || lt_schedule_add_in_turn(s, t[b].writer, i)) continue;
     need(s, want, t[b].writer);
     for (int m = 0; m < LT_LANES; m++) need(s, want, t[b].reader[m]);
   }
@@ -59,12 +59,15 @@ static int by_ready(const void *a, const void *b) {
 /* Key and value hops start where the exchange pass put them, after the kernel before: earlier ones would hold their slots
 ** for longer, and while one may start at any time no memory that others are done with is free. */
 static bool keeps_place(const lt_schedule *s, const lt_item *it) {
-  return it->lane > LT_LANE_COMM && it->node != LT_NONE && s->graph->node.at[it->node].op == &lt_op_hop;
+  return (it->lane == LT_LANE_HOP || it->lane == LT_LANE_FAR) && it->node != LT_NONE &&
+         s->graph->node.at[it->node].op == &lt_op_hop;
 }
 
-/* When every item may start, as the position of the last compute item before it. */
+/* When every item may start, as the position of the last compute item before it. In the lanes whose transfers wait for the
+** other side's time, none before one that comes first: keys before values, one attention before the next, on all ranks. */
 static void find_ready(const lt_schedule *s, touch *t, int32_t *ready) {
-  int32_t compute = -1;
+  int32_t compute = -1, newest[LT_LANES];
+  for (int m = 0; m < LT_LANES; m++) newest[m] = -1;
   memset(t, 0xff, sizeof *t * (size_t)s->buffer.n);
   for (int32_t i = 0; i < s->item.n; i++) {
     const lt_item *it = &s->item.at[i];
@@ -74,6 +77,9 @@ static void find_ready(const lt_schedule *s, touch *t, int32_t *ready) {
     ready[i] = it->lane == LT_LANE_COMPUTE || keeps_place(s, it) ? compute : -1;
     for (int m = 0; m < LT_LANES; m++)
       if (want[m] >= 0 && ready[want[m]] > ready[i]) ready[i] = ready[want[m]];
+    if (it->lane < LT_LANE_GIVE) continue;
+    if (newest[it->lane] > ready[i]) ready[i] = newest[it->lane];
+    newest[it->lane] = ready[i];
   }
 }
 
@@ -219,8 +225,11 @@ static lt_status collect_chains(lt_schedule *s, lt_error *e) {
   s->chain.n = s->chain_item.n = 0;
   for (int64_t i = 0; i < s->item.n; i++)
     if (s->item.at[i].chain >= chains) chains = s->item.at[i].chain + 1;
-  for (int32_t c = 0; c < chains; c++)
-    if (!lt_vec_push(&s->chain)) return lt_fail_memory(e, sizeof(lt_chain), "the order pass");
+  for (int32_t c = 0; c < chains; c++) {
+    lt_chain *slot = lt_vec_push(&s->chain);
+    if (!slot) return lt_fail_memory(e, sizeof *slot, "the order pass");
+    slot->give = slot->home = LT_NONE;
+  }
   for (int64_t i = 0; i < s->item.n; i++) {
     const lt_item *it = &s->item.at[i];
     lt_chain *c = it->chain == LT_NONE || it->lane != LT_LANE_COMPUTE ? NULL : &s->chain.at[it->chain];
@@ -237,18 +246,24 @@ static lt_status collect_chains(lt_schedule *s, lt_error *e) {
   }
   for (int32_t i = 0; i < s->item.n; i++) { /* of several of one place the last */
     const lt_item *it = &s->item.at[i];
-    if (it->chain != LT_NONE && it->lane == LT_LANE_COMPUTE)
-      s->chain_item.at[s->chain.at[it->chain].first + it->place] = i;
+    lt_chain *c = it->chain == LT_NONE ? NULL : &s->chain.at[it->chain];
+    if (c && it->lane == LT_LANE_COMPUTE) s->chain_item.at[c->first + it->place] = i;
+    if (c && it->lane == LT_LANE_GIVE) c->give = i;
+    if (c && it->lane == LT_LANE_HOME) c->home = i;
   }
   return LT_OK;
 }
 
 int32_t lt_schedule_credit(const lt_schedule *s, int32_t item, int32_t depth) {
   const lt_item *it = &s->item.at[item];
-  if (depth <= 0 || it->chain == LT_NONE || it->lane == LT_LANE_COMPUTE || it->chain >= s->chain.n) return LT_NONE;
+  if (depth <= 0 || it->chain == LT_NONE || it->lane != LT_LANE_HOP || it->chain >= s->chain.n) return LT_NONE;
   const lt_chain *c = &s->chain.at[it->chain];
   int64_t place = (int64_t)it->place - 1 - depth;
   return place < 0 || place >= c->n ? LT_NONE : s->chain_item.at[c->first + place];
+}
+
+bool lt_schedule_add_in_turn(const lt_schedule *s, int32_t a, int32_t b) {
+  return a >= 0 && s->item.at[a].lane == LT_LANE_SUM && s->item.at[b].lane == LT_LANE_SUM;
 }
 
 /* ---- Waits and lifetimes ---- */
@@ -269,15 +284,27 @@ static void lifetimes(lt_schedule *s, int32_t i) {
 
 typedef struct lane_end { /* of a lane, the items so far */
   int32_t newest;
-  int32_t recent[LT_COMM_DEPTH]; /* a ring */
+  int32_t recent[LT_MOST_UNDER_WAY]; /* a ring */
   int64_t n;
 } lane_end;
 
 /* What has ended when the next item of a lane starts, by its place alone. */
 static void begin_clock(const lt_schedule *s, const lane_end *l, lt_lane lane, int32_t *clock) {
   for (int m = 0; m < LT_LANES; m++) clock[m] = l->newest < 0 ? -1 : s->clock[(int64_t)l->newest * LT_LANES + m];
-  int32_t ended = lane == LT_LANE_COMPUTE ? l->newest : l->n < LT_COMM_DEPTH ? -1 : l->recent[l->n % LT_COMM_DEPTH];
+  int32_t ended = lane == LT_LANE_COMPUTE      ? l->newest
+                  : l->n < lt_lane_depth(lane) ? -1
+                                               : l->recent[l->n % lt_lane_depth(lane)];
   if (ended > clock[lane]) clock[lane] = ended;
+}
+
+/* What is given waits for nobody, and nothing that is computed needs it: behind the last place of its chain, which `done`
+** is, it is waited for, as its memory is then used again. */
+static void wait_for_given(const lt_schedule *s, int32_t done, int32_t *want) {
+  const int32_t chain = done < 0 ? LT_NONE : s->item.at[done].chain;
+  const lt_chain *c = chain == LT_NONE ? NULL : &s->chain.at[chain];
+  if (!c || done != s->chain_item.at[c->first + c->n - 1]) return;
+  need(s, want, c->give);
+  need(s, want, c->home);
 }
 
 lt_status lt_pass_order(lt_schedule *s, lt_error *e) {
@@ -297,6 +324,7 @@ lt_status lt_pass_order(lt_schedule *s, lt_error *e) {
     int32_t want[LT_LANES], *clock = s->clock + (int64_t)i * LT_LANES;
     collect(s, t, i, want);
     if (keeps_place(s, it)) need(s, want, lane[LT_LANE_COMPUTE].newest);
+    if (it->lane == LT_LANE_COMPUTE) wait_for_given(s, lane[LT_LANE_COMPUTE].newest, want);
     lifetimes(s, i);
     begin_clock(s, &lane[it->lane], it->lane, clock);
     it->wait = (int32_t)s->wait.n;
@@ -316,7 +344,7 @@ lt_status lt_pass_order(lt_schedule *s, lt_error *e) {
       if (want[m] > clock[m]) clock[m] = want[m];
     }
     lane_end *l = &lane[it->lane];
-    l->newest = l->recent[l->n++ % LT_COMM_DEPTH] = i;
+    l->newest = l->recent[l->n++ % lt_lane_depth(it->lane)] = i;
   }
 done:
   free(t);

@@ -22,7 +22,7 @@ void lt_schedule_free(lt_schedule *s) {
 }
 
 const char *lt_lane_name(lt_lane lane) {
-  static const char *const name[LT_LANES] = {"compute", "comm", "hop", "far"};
+  static const char *const name[LT_LANES] = {"compute", "comm", "hop", "far", "give", "home", "sum"};
   return (unsigned)lane < LT_LANES ? name[lane] : "?";
 }
 

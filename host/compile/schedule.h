@@ -1,5 +1,4 @@
-/* schedule.h: what a rank does in a step: a flat array of items over one arena. The executor walks it and decides
-*nothing.
+/* schedule.h: what a rank does in a step: a flat array of items over one arena. The executor walks it and decides nothing.
 ** Any rank's schedule of any world can be compiled in one process; extents are expressions shared by all of them. */
 #ifndef LT_COMPILE_SCHEDULE_H
 #define LT_COMPILE_SCHEDULE_H
@@ -10,18 +9,32 @@
 #include "graph/op.h"
 
 /* Items of a lane start in their order. On the compute lane each ends before the next one starts; on each of the others,
-** the transfer lanes, up to LT_COMM_DEPTH transfers are under way at once, and count as ended in their order. Transfers of
+** the transfer lanes, up to lt_lane_depth transfers are under way at once, and count as ended in their order. Transfers of
 ** one group in different lanes are different sequences: none holds up one of another lane. */
 typedef enum lt_lane {
   LT_LANE_COMPUTE,
   LT_LANE_COMM, /* what the place pass inserted */
-  LT_LANE_HOP,  /* keys and values from neighbour to neighbour, and what comes back */
+  LT_LANE_HOP,  /* keys and values that come, from a neighbour or their owner */
   LT_LANE_FAR,  /* the same between outer groups */
+  LT_LANE_GIVE, /* this rank's own to whom asks: meets the other's HOP */
+  LT_LANE_HOME, /* gradients of what came, to its owner: meets the other's SUM */
+  LT_LANE_SUM,  /* gradients of this rank's own, from all who computed some: each is added on arrival, in their order */
   LT_LANES
 } lt_lane;
 
-#define LT_COMM_DEPTH 8
-#define LT_MAX_DEPTH  64 /* most that max_depth may be: hops that have slots at once */
+#define LT_COMM_DEPTH     8  /* transfers of all members together that are under way at once */
+#define LT_MOST_UNDER_WAY 64 /* of lanes whose transfers wait for the other side's time */
+#define LT_MAX_DEPTH      64 /* most that max_depth may be: hops that have slots at once */
+
+static inline int32_t lt_lane_depth(lt_lane lane) { return lane < LT_LANE_GIVE ? LT_COMM_DEPTH : LT_MOST_UNDER_WAY; }
+/* The lane in which the other rank has its side of a transfer. */
+static inline lt_lane lt_lane_meets(lt_lane lane) {
+  return lane == LT_LANE_GIVE ? LT_LANE_HOP : lane == LT_LANE_HOME ? LT_LANE_SUM : lane;
+}
+
+/* Ranks that take rows from their owners go each at its own pace: what one gives is an item of its own, and what one takes
+** another. Each meets the other rank's item of the other side. */
+typedef enum lt_side { LT_SIDE_BOTH, LT_SIDE_GIVES, LT_SIDE_TAKES } lt_side;
 
 typedef enum lt_item_kind {
   LT_ITEM_KERNEL,
@@ -60,6 +73,7 @@ typedef struct lt_group_plan { /* ranks of a collective, members of the mesh alo
 typedef struct lt_item {
   lt_item_kind kind;
   lt_lane lane;
+  lt_side side; /* of a COLLECTIVE */
   int32_t node; /* of the graph; LT_NONE: made by lowering (ZERO) */
   int32_t unit; /* 0 in the update phase */
   bool first_unit;
@@ -81,9 +95,11 @@ typedef struct lt_item {
 } lt_item;
 
 /* Hops that take turns in the same memory or over the same link: with a depth of d the transfer of place h does not start
-** before the compute item of place h - 1 - d has ended. */
+** before the compute item of place h - 1 - d has ended. Nothing computed here needs what a chain gives: what comes behind
+** its last place waits for that, as its memory is then used again. */
 typedef struct lt_chain {
-  int32_t first, n; /* its compute items are chain_item[first + place], place < n; LT_NONE: that place has none */
+  int32_t first, n;   /* its compute items are chain_item[first + place], place < n; LT_NONE: that place has none */
+  int32_t give, home; /* the last of its items in these lanes; LT_NONE */
 } lt_chain;
 
 typedef struct lt_schedule {
@@ -111,9 +127,11 @@ void lt_schedule_free(lt_schedule *s);
 /* The items in order: index, lane, label, operands with offsets, extents, waits. */
 void lt_schedule_print(const lt_schedule *s, lt_text *out);
 void lt_schedule_print_memory(const lt_schedule *s, lt_text *out);
-const char *lt_lane_name(lt_lane lane); /* "compute", "comm", "hop", "far" */
+const char *lt_lane_name(lt_lane lane); /* "compute", "comm", "hop", "far", "give", "home", "sum" */
 /* The compute item that a transfer must not start before under a depth (0: any), beside its waits; LT_NONE. */
 int32_t lt_schedule_credit(const lt_schedule *s, int32_t item, int32_t depth);
+/* Do two items, b behind a, add to one buffer in the order of their lane? Then b may start before a has ended. */
+bool lt_schedule_add_in_turn(const lt_schedule *s, int32_t a, int32_t b);
 /* "layer 3/attention matmul", of an item. */
 void lt_item_label(const lt_schedule *s, int32_t item, char *buf, size_t n);
 

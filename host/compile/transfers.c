@@ -68,6 +68,13 @@ static void all_to_all(volumes *v, const lt_item *it, const lt_group_plan *group
   }
 }
 
+/* To one member go the rows it will have, from one come those this rank will have. */
+static void hop(volumes *v, const lt_item *it) {
+  const lt_size *count = &v->s->count.at[it->counts];
+  v->sent = it->side == LT_SIDE_TAKES ? number(v, 0) : count[0];
+  v->received = it->side == LT_SIDE_GIVES ? number(v, 0) : count[1];
+}
+
 lt_status lt_pass_transfers(lt_graph *g, const lt_plan *plan, lt_schedule *s, lt_error *e) {
   volumes v = {.g = g, .plan = plan, .s = s};
   for (int64_t i = 0; i < s->item.n; i++) {
@@ -79,8 +86,8 @@ lt_status lt_pass_transfers(lt_graph *g, const lt_plan *plan, lt_schedule *s, lt
       all_reduce(&v, it, group);
     else if (n->op == &lt_op_all_to_all)
       all_to_all(&v, it, group, n);
-    else if (n->op == &lt_op_hop) /* to one member go the rows it will have, from one come those this rank will have */
-      v.sent = s->count.at[it->counts], v.received = s->count.at[it->counts + 1];
+    else if (n->op == &lt_op_hop || n->op == &lt_op_hop_home)
+      hop(&v, it);
     else
       cut(&v, it, group, n->op == &lt_op_all_gather || n->op == &lt_op_flat_gather);
     lt_size bytes = number(&v, (int64_t)lt_dtype_bytes(s->operand.at[it->operand].dtype));

@@ -39,18 +39,19 @@ static bool happens_before(const checker *c, int32_t a, int32_t b) {
 }
 
 /* From the waits and the lanes alone: a lane starts its items in order; the compute lane ends each first, a transfer lane
-** that LT_COMM_DEPTH places before. */
+** that lt_lane_depth places before. */
 static void tell_time(checker *c) {
   const lt_schedule *s = c->s;
-  int32_t newest[LT_LANES], under_way[LT_LANES][LT_COMM_DEPTH], transfers[LT_LANES] = {0};
+  int32_t newest[LT_LANES], under_way[LT_LANES][LT_MOST_UNDER_WAY], transfers[LT_LANES] = {0};
   memset(newest, 0xff, sizeof newest); /* all -1 */
   for (int32_t i = 0; i < s->item.n; i++) {
     const lt_item *it = &s->item.at[i];
     int32_t *now = c->clock + (int64_t)i * LT_LANES, before = newest[it->lane];
     for (int m = 0; m < LT_LANES; m++) now[m] = before < 0 ? -1 : c->clock[(int64_t)before * LT_LANES + m];
     if (it->lane != LT_LANE_COMPUTE) {
-      int32_t *slot = &under_way[it->lane][transfers[it->lane] % LT_COMM_DEPTH];
-      before = transfers[it->lane]++ < LT_COMM_DEPTH ? -1 : *slot;
+      const int32_t depth = lt_lane_depth(it->lane);
+      int32_t *slot = &under_way[it->lane][transfers[it->lane] % depth];
+      before = transfers[it->lane]++ < depth ? -1 : *slot;
       *slot = i;
     }
     if (before > now[it->lane]) now[it->lane] = before;
@@ -92,9 +93,11 @@ static lt_status check_write(checker *c, int32_t b, int32_t i, lt_error *e) {
   if (s->buffer.at[b].offset % LT_ARENA_ALIGN || s->buffer.at[b].offset < 0 ||
       s->buffer.at[b].offset + s->buffer.at[b].bytes > s->arena_bytes)
     return fail_item(e, s, i, "a buffer lies outside the arena");
-  for (int m = 0; m < LT_LANES; m++)
-    if (!happens_before(c, c->last[(int64_t)b * LT_LANES + m], i))
+  for (int m = 0; m < LT_LANES; m++) {
+    const int32_t last = c->last[(int64_t)b * LT_LANES + m];
+    if (!happens_before(c, last, i) && !lt_schedule_add_in_turn(s, last, i))
       return fail_item(e, s, i, "may write while another lane still uses the buffer");
+  }
   lt_status status = LT_OK;
   if (s->buffer.at[b].state == LT_NONE && c->writer[b] < 0) status = occupy(c, b, i, e);
   c->writer[b] = i;
@@ -111,7 +114,8 @@ static lt_status check_item(checker *c, int32_t i, lt_error *e) {
     int32_t b = s->operand.at[it->operand + k].buffer;
     if (b == LT_NONE) continue;
     if (c->writer[b] < 0 && s->buffer.at[b].state == LT_NONE) return fail_item(e, s, i, "reads a buffer nobody wrote");
-    if (!happens_before(c, c->writer[b], i)) return fail_item(e, s, i, "may read before the buffer is written");
+    if (!happens_before(c, c->writer[b], i) && !lt_schedule_add_in_turn(s, c->writer[b], i))
+      return fail_item(e, s, i, "may read before the buffer is written");
   }
   for (int k = 0; k < it->n_out && !status; k++) {
     int32_t b = s->operand.at[it->operand + it->n_in + k].buffer;
@@ -167,11 +171,11 @@ done:
 
 static bool same_collective(const lt_schedule *a, const lt_item *x, const lt_schedule *b, const lt_item *y) {
   const lt_group_plan *g = &a->group.at[x->group], *h = &b->group.at[y->group];
-  if (x->node != y->node || x->unit != y->unit || g->n != h->n) return false;
+  if (x->node != y->node || x->unit != y->unit || x->chain != y->chain || g->n != h->n) return false;
   if (memcmp(g->rank, h->rank, sizeof *g->rank * (size_t)g->n)) return false;
   if ((x->counts == LT_NONE) != (y->counts == LT_NONE)) return false;
   const lt_node *n = &a->graph->node.at[x->node];
-  if (n->op == &lt_op_hop) { /* only who sends to whom must agree */
+  if (n->op == &lt_op_hop || n->op == &lt_op_hop_home) { /* only who sends to whom must agree */
     if (lt_hop_sends_to(a->graph, n, g->self) == h->self && a->count.at[x->counts] != b->count.at[y->counts + 1])
       return false;
     return lt_hop_sends_to(a->graph, n, h->self) != g->self || b->count.at[y->counts] == a->count.at[x->counts + 1];
@@ -206,6 +210,40 @@ static bool ready(const lt_schedule *s, const int32_t *ended, int32_t i) {
   return true;
 }
 
+static void step_lane(const lt_schedule *s, int32_t *next, int32_t *ended, lt_lane lane) {
+  ended[lane] = next[lane];
+  next[lane] = next_of_lane(s, lane, next[lane] + 1);
+}
+
+static lt_status fail_meeting(lt_schedule *const *s, int32_t r, int32_t i, int32_t q, int32_t j, lt_error *e) {
+  char a[128], b[128];
+  lt_item_label(s[r], i, a, sizeof a);
+  lt_item_label(s[q], j, b, sizeof b);
+  return lt_fail(e, LT_FAILED, "ranks %d and %d disagree on a collective: %s, unit %d, against %s, unit %d", r, q, a,
+                 s[r]->item.at[i].unit, b, s[q]->item.at[j].unit);
+}
+
+/* Rank r gives: one transfer to whoever takes, if that is there too. In the order of hops, which is one of those that a
+** step may find. */
+static lt_status step_apart(lt_schedule *const *s, int32_t r, lt_lane lane, int32_t *next, int32_t *ended, bool *moved,
+                            lt_error *e) {
+  const int32_t i = next[r * LT_LANES + lane];
+  const lt_lane other = lt_lane_meets(lane);
+  if (i >= s[r]->item.n || !ready(s[r], ended + r * LT_LANES, i)) return LT_OK;
+  const lt_item *x = &s[r]->item.at[i];
+  const lt_group_plan *g = &s[r]->group.at[x->group];
+  const int32_t q = g->rank[lt_hop_sends_to(s[r]->graph, &s[r]->graph->node.at[x->node], g->self)];
+  const int32_t j = next[q * LT_LANES + other];
+  if (j >= s[q]->item.n || !ready(s[q], ended + q * LT_LANES, j)) return LT_OK;
+  const lt_item *y = &s[q]->item.at[j];
+  if (y->side != LT_SIDE_TAKES || y->node != x->node) return LT_OK; /* something else comes first there */
+  if (!same_collective(s[r], x, s[q], y)) return fail_meeting(s, r, i, q, j, e);
+  step_lane(s[r], next + r * LT_LANES, ended + r * LT_LANES, lane);
+  step_lane(s[q], next + q * LT_LANES, ended + q * LT_LANES, other);
+  *moved = true;
+  return LT_OK;
+}
+
 /* Can the transfer that a lane of rank r is at run: are all members there, and mean the same? */
 static lt_status meet(lt_schedule *const *s, int32_t r, lt_lane lane, const int32_t *next, const int32_t *ended,
                       bool *go, lt_error *e) {
@@ -221,24 +259,13 @@ static lt_status meet(lt_schedule *const *s, int32_t r, lt_lane lane, const int3
     }
     const lt_item *y = &s[q]->item.at[j];
     const lt_group_plan *h = &s[q]->group.at[y->group];
-    if (h->n != g->n || memcmp(h->rank, g->rank, sizeof *g->rank * (size_t)g->n)) {
+    if (y->side != LT_SIDE_BOTH || h->n != g->n || memcmp(h->rank, g->rank, sizeof *g->rank * (size_t)g->n)) {
       *go = false; /* it must do another group's first */
       return LT_OK;
     }
-    if (!same_collective(s[r], x, s[q], y)) {
-      char a[128], b[128];
-      lt_item_label(s[r], i, a, sizeof a);
-      lt_item_label(s[q], j, b, sizeof b);
-      return lt_fail(e, LT_FAILED, "ranks %d and %d disagree on a collective: %s, unit %d, against %s, unit %d", r, q,
-                     a, x->unit, b, y->unit);
-    }
+    if (!same_collective(s[r], x, s[q], y)) return fail_meeting(s, r, i, q, j, e);
   }
   return LT_OK;
-}
-
-static void step_lane(const lt_schedule *s, int32_t *next, int32_t *ended, lt_lane lane) {
-  ended[lane] = next[lane];
-  next[lane] = next_of_lane(s, lane, next[lane] + 1);
 }
 
 static lt_status report_stuck(lt_schedule *const *s, int32_t world, const int32_t *next, lt_error *e) {
@@ -255,6 +282,7 @@ static lt_status report_stuck(lt_schedule *const *s, int32_t world, const int32_
 static lt_status step_together(lt_schedule *const *s, int32_t r, lt_lane lane, int32_t *next, int32_t *ended,
                                bool *moved, lt_error *e) {
   int32_t i = next[r * LT_LANES + lane];
+  if (i < s[r]->item.n && s[r]->item.at[i].side == LT_SIDE_TAKES) return LT_OK; /* who gives sees to it */
   bool go = i < s[r]->item.n && ready(s[r], ended + r * LT_LANES, i);
   lt_status status = go ? meet(s, r, lane, next, ended, &go, e) : LT_OK;
   if (!go || status) return status;
@@ -289,7 +317,8 @@ static lt_status check_world(lt_schedule *const *s, int32_t world, lt_error *e) 
         moved = true;
       }
       for (int m = LT_LANE_COMPUTE + 1; m < LT_LANES && !status; m++)
-        status = step_together(s, r, (lt_lane)m, next, ended, &moved, e);
+        status = lt_lane_meets((lt_lane)m) == (lt_lane)m ? step_together(s, r, (lt_lane)m, next, ended, &moved, e)
+                                                         : step_apart(s, r, (lt_lane)m, next, ended, &moved, e);
     }
   }
   if (!status) status = report_stuck(s, world, next, e);

@@ -6,9 +6,14 @@
 
 #include "data/deal.h"
 
+typedef struct lt_pair_room lt_pair_room; /* memory that is kept from step to step */
+
+lt_status lt_pair_room_create(lt_pair_room **out, lt_error *e);
+void lt_pair_room_free(lt_pair_room *r);
+
 /* pairs[sp * sp]: [q * sp + k] of the queries that part q of sp holds and the keys that part k holds, in part `dp` of a
 ** unit. window 0: none. Of the table its documents and positions are read. */
 lt_status lt_deal_pairs(const lt_deal *d, const lt_step_table *t, int32_t dp, int32_t unit, int64_t window,
-                        int64_t *pairs, lt_error *e);
+                        lt_pair_room *room, int64_t *pairs, lt_error *e);
 
 #endif

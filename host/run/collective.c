@@ -11,7 +11,7 @@
 
 static lt_transfer_kind kind_of(const lt_node *n) {
   if (n->op == &lt_op_all_reduce) return LT_ALL_REDUCE;
-  if (n->op == &lt_op_hop) return LT_SHIFT;
+  if (n->op == &lt_op_hop || n->op == &lt_op_hop_home) return LT_SHIFT;
   if (n->op == &lt_op_reduce_scatter || n->op == &lt_op_flat_scatter) return LT_REDUCE_SCATTER;
   return n->op == &lt_op_all_to_all ? LT_ALL_TO_ALL : LT_ALL_GATHER;
 }
@@ -54,9 +54,9 @@ lt_status lt_check_collective(lt_executor *x, int32_t item, lt_error *e) {
   const lt_item_run *r = &x->run[item];
   lt_transfer_kind kind = kind_of(lt_item_node(x, item));
   lt_operand in, out;
+  if (kind == LT_ALL_REDUCE || kind == LT_SHIFT) return LT_OK;
   bound_of(x, it->operand, &in);
   bound_of(x, it->operand + it->n_in, &out);
-  if (kind == LT_ALL_REDUCE || lt_item_node(x, item)->op == &lt_op_hop) return LT_OK;
   if (it->counts == LT_NONE || r->dim < 0 || r->dim >= in.rank)
     return lt_fail_item(x, item, LT_FAILED, e, "the schedule says no parts for this collective");
   size_t need = 0;
@@ -116,7 +116,7 @@ static void count_all_to_all(const lt_executor *x, const lt_flight *f, const lt_
 lt_status lt_start_collective(lt_executor *x, lt_flight *f, lt_error *e) {
   int32_t item = f->item;
   const lt_item *it = &x->s->item.at[item];
-  const lt_operand *in = &x->operand[it->operand], *out = &x->operand[it->operand + it->n_in];
+  const lt_operand *in = &x->operand[it->operand], *out = it->n_out ? in + it->n_in : in; /* one side has one of them */
   int32_t dim = x->run[item].dim;
   lt_transfer t = {.kind = kind_of(lt_item_node(x, item)),
                    .group = lt_item_group(x, item),
@@ -128,7 +128,9 @@ lt_status lt_start_collective(lt_executor *x, lt_flight *f, lt_error *e) {
                    .counts = f->parts[0]};
   int32_t n = t.group->n;
   x->span[item].copied = 0;
-  if (t.kind == LT_SHIFT) {
+  if (it->side != LT_SIDE_BOTH) {
+    lt_start_side(x, f, &t);
+  } else if (t.kind == LT_SHIFT) {
     lt_start_hop(x, f, &t);
   } else if (it->n_in > 1) { /* a bucket: one run of bytes, the gaps between its buffers included */
     const lt_operand *last = in + it->n_in - 1;
@@ -166,9 +168,9 @@ lt_status lt_start_collective(lt_executor *x, lt_flight *f, lt_error *e) {
 void lt_finish_collective(lt_executor *x, const lt_flight *f) {
   int32_t item = f->item;
   const lt_item *it = &x->s->item.at[item];
-  const lt_operand *in = &x->operand[it->operand], *out = &x->operand[it->operand + it->n_in];
+  const lt_operand *in = &x->operand[it->operand], *out = in + it->n_in;
   int32_t dim = x->run[item].dim;
-  if (lt_item_node(x, item)->op == &lt_op_hop) return;
+  if (it->side != LT_SIDE_BOTH) return;
   switch (kind_of(lt_item_node(x, item))) {
   case LT_ALL_GATHER:
     if (before(out, dim) > 1) repack(x, item, out, dim, work_of(x, it), f->parts[0], false);

@@ -110,9 +110,12 @@ static bool allocate(lt_executor *x) {
   x->span = array(items, sizeof *x->span, &ok);
   for (int lane = 0; lane < LT_LANES; lane++) x->order[lane] = array(items, sizeof *x->order[lane], &ok);
   x->group = array((size_t)s->group.n * LT_LANES, sizeof *x->group, &ok);
-  for (int lane = 0; lane < LT_LANES; lane++)
-    for (int i = 0; i < 2 * LT_COMM_DEPTH; i++)
+  for (int lane = 0; lane < LT_LANES; lane++) {
+    const int32_t depth = lt_lane_depth((lt_lane)lane);
+    x->flight[lane] = array((size_t)depth, sizeof *x->flight[lane], &ok);
+    for (int i = 0; ok && depth == LT_COMM_DEPTH && i < 2 * depth; i++)
       x->flight[lane][i / 2].parts[i % 2] = array((size_t)members, sizeof *x->flight[0][0].parts[0], &ok);
+  }
   return ok;
 }
 
@@ -200,8 +203,11 @@ void lt_executor_free(lt_executor *x) {
   for (int lane = 0; lane < LT_LANES; lane++) free(x->order[lane]);
   free(x->group);
   lt_step_sizes_free(&x->sizes);
-  for (int i = 0; i < LT_LANES * LT_COMM_DEPTH; i++)
-    for (int k = 0; k < 2; k++) free(x->flight[i / LT_COMM_DEPTH][i % LT_COMM_DEPTH].parts[k]);
+  for (int lane = 0; lane < LT_LANES; lane++) {
+    for (int i = 0; x->flight[lane] && i < 2 * lt_lane_depth((lt_lane)lane); i++)
+      free(x->flight[lane][i / 2].parts[i % 2]);
+    free(x->flight[lane]);
+  }
   free(x);
 }
 
@@ -318,7 +324,7 @@ static void count_wait(lt_executor *x, lt_lane lane, int32_t item) {
 }
 
 static lt_status start_transfer(lt_executor *x, lt_lane lane, int32_t item, lt_error *e) {
-  lt_flight *f = &x->flight[lane][x->started[lane] % LT_COMM_DEPTH];
+  lt_flight *f = &x->flight[lane][x->started[lane] % lt_lane_depth(lane)];
   f->item = item;
   x->span[item].begin = lt_run_clock();
   lt_status status = lt_start_collective(x, f, e);
@@ -329,7 +335,7 @@ static lt_status start_transfer(lt_executor *x, lt_lane lane, int32_t item, lt_e
 /* End the oldest transfer of a lane that has ended, or start the next one: each is one step of progress. */
 static lt_status advance_transfers(lt_executor *x, lt_lane lane, lt_progress *out, lt_error *e) {
   int32_t oldest = x->next[lane], started = x->started[lane];
-  const lt_flight *f = &x->flight[lane][oldest % LT_COMM_DEPTH];
+  const lt_flight *f = &x->flight[lane][oldest % lt_lane_depth(lane)];
   bool done = false;
   lt_status status = oldest < started ? lt_comm_test(x->comm, f->ticket, &done, e) : LT_OK;
   *out = LT_RAN;
@@ -340,7 +346,7 @@ static lt_status advance_transfers(lt_executor *x, lt_lane lane, lt_progress *ou
     end_item(x, lane, f->item);
     return LT_OK;
   }
-  if (started < x->count[lane] && started < oldest + LT_COMM_DEPTH) {
+  if (started < x->count[lane] && started < oldest + lt_lane_depth(lane)) {
     int32_t item = x->order[lane][started];
     if (held_by(x, item) == LT_NONE) return start_transfer(x, lane, item, e);
   }
@@ -389,7 +395,8 @@ static bool doze(lt_executor *x) {
   lt_ticket ticket[LT_LANES];
   int32_t n = 0;
   for (int lane = LT_LANE_COMPUTE + 1; lane < LT_LANES; lane++)
-    if (x->next[lane] < x->started[lane]) ticket[n++] = x->flight[lane][x->next[lane] % LT_COMM_DEPTH].ticket;
+    if (x->next[lane] < x->started[lane])
+      ticket[n++] = x->flight[lane][x->next[lane] % lt_lane_depth((lt_lane)lane)].ticket;
   if (n) lt_comm_doze_any(x->comm, ticket, n);
   return n > 0;
 }

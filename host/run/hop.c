@@ -102,6 +102,35 @@ void lt_start_hop(lt_executor *x, lt_flight *f, lt_transfer *t) {
   x->span[f->item].copied = all.count * (int64_t)row;
 }
 
+/* One side of a transfer between ranks that go each at its own pace: rows are read where they lie with their owner, and
+** sums that come home added where they belong. */
+void lt_start_side(lt_executor *x, lt_flight *f, lt_transfer *t) {
+  const lt_item *it = &x->s->item.at[f->item];
+  const lt_node *n = lt_item_node(x, f->item);
+  const lt_operand *o = &x->operand[it->operand + (it->side == LT_SIDE_GIVES ? 0 : it->n_in)];
+  const lt_graph *g = x->s->graph;
+  const int32_t exchange = exchange_of(x, f->item), hop = lt_step_sizes_hop(&x->sizes, it), self = t->group->self;
+  const lt_route *r = &g->hops.at[exchange].route;
+  const lt_row_sets *sets = x->sizes.rows[exchange];
+  const bool gives = it->side == LT_SIDE_GIVES;
+  t->kind = gives ? LT_SEND : LT_RECV;
+  t->count = x->size[x->s->count.at[it->counts + !gives]];
+  t->dtype = o->dtype;
+  t->send = gives ? o->data : NULL;
+  t->recv = gives ? NULL : o->data;
+  /* Of one attention, one tensor and two ranks there is one at most. */
+  t->tag = it->chain * LT_HOP_TENSORS + (int32_t)lt_attr_int(n, LT_HOP_TENSOR);
+  switch (it->lane) {
+  case LT_LANE_GIVE: t->root = lt_hop_to(r, hop, self); break;
+  case LT_LANE_HOME: t->root = lt_hop_back(r, hop, self); break;
+  case LT_LANE_SUM: t->root = lt_hop_back_from(r, hop, self); break;
+  default: t->root = lt_hop_from(r, hop, self);
+  }
+  if (t->count == 0 || (it->lane != LT_LANE_GIVE && it->lane != LT_LANE_SUM)) return;
+  t->width = o->dim[1];
+  t->run = lt_row_sets_runs(sets, it->unit, hop, gives ? LT_ROWS_GO : LT_ROWS_COME_HOME, &t->runs);
+}
+
 /* ---- What stands in for rows ---- */
 
 typedef struct loading {

@@ -40,10 +40,10 @@ struct lt_executor {
   lt_item_span *span;
   int32_t *order[LT_LANES]; /* items of a lane */
   int32_t count[LT_LANES];
-  int32_t next[LT_LANES];                    /* items that have ended */
-  int32_t started[LT_LANES];                 /* of a transfer lane's; those after next are under way */
-  lt_flight flight[LT_LANES][LT_COMM_DEPTH]; /* of a transfer lane's item i: [i % LT_COMM_DEPTH] */
-  lt_group *group;                           /* by the schedule's groups, and lane */
+  int32_t next[LT_LANES];      /* items that have ended */
+  int32_t started[LT_LANES];   /* of a transfer lane's; those after next are under way */
+  lt_flight *flight[LT_LANES]; /* of a transfer lane's item i: [i % lt_lane_depth] */
+  lt_group *group;             /* by the schedule's groups, and lane */
   lt_step_sizes sizes;
   int32_t depth;              /* index of the control that says how far hops start ahead, LT_NONE */
   double waits_since;         /* the compute lane; 0: it does not */
@@ -79,6 +79,7 @@ void lt_finish_collective(lt_executor *x, const lt_flight *f);
 
 /* hop.c: rows of other members, by the step's row sets: what a hop moves, and what stands in for them. */
 void lt_start_hop(lt_executor *x, lt_flight *f, lt_transfer *t);
+void lt_start_side(lt_executor *x, lt_flight *f, lt_transfer *t);
 /* A LOAD of such rows: of a host array, or where they lie among those they come back to. */
 void lt_load_rows(lt_executor *x, int32_t item);
 void lt_load_row_index(lt_executor *x, int32_t item);
@@ -93,7 +94,7 @@ lt_status lt_fail_item(const lt_executor *x, int32_t item, lt_status code, lt_er
 
 static inline const lt_group *lt_item_group(const lt_executor *x, int32_t item) {
   const lt_item *it = &x->s->item.at[item];
-  return &x->group[it->group * LT_LANES + (int32_t)it->lane];
+  return &x->group[it->group * LT_LANES + (int32_t)lt_lane_meets(it->lane)];
 }
 
 static inline const lt_node *lt_item_node(const lt_executor *x, int32_t item) {

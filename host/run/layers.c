@@ -11,7 +11,8 @@
 static bool moves_rows(const lt_node *n) {
   const lt_op *o = n->op;
   if (n->dead || !(n->axes & (LT_MASK(LT_SP_O) | LT_MASK(LT_SP_I)))) return false;
-  return o == &lt_op_hop || o == &lt_op_all_gather || o == &lt_op_reduce_scatter || o == &lt_op_all_to_all;
+  return o == &lt_op_hop || o == &lt_op_hop_home || o == &lt_op_all_gather || o == &lt_op_reduce_scatter ||
+         o == &lt_op_all_to_all;
 }
 
 /* The exchange of an operation that reads keys; NULL: it is none. A hop has an attribute of that name too, a number. */

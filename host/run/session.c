@@ -184,6 +184,19 @@ static uint64_t next_random(uint64_t *state) {
   return z ^ z >> 31;
 }
 
+/* A stride that visits all of n places. */
+static uint32_t stride_of(uint32_t n, uint64_t random) {
+  for (uint32_t stride = 1 + (uint32_t)(random >> 32) % n;; stride = 1 + stride % n) {
+    uint32_t a = n, b = stride;
+    while (b) {
+      const uint32_t rest = a % b;
+      a = b;
+      b = rest;
+    }
+    if (a == 1) return stride;
+  }
+}
+
 static lt_status deadlock(const lt_session *s, lt_error *e) {
   lt_text text = {0};
   for (int32_t r = 0; r < s->world; r++) {
@@ -195,16 +208,18 @@ static lt_status deadlock(const lt_session *s, lt_error *e) {
   return status;
 }
 
-/* All ranks: from a random (rank, lane) on, the first that is ready runs one item; again, until all are done. */
+/* All ranks: from a random (rank, lane) on, by random strides, that no lane gain by what it stands behind, the first that is
+** ready runs one item; again, until all are done. */
 static lt_status drive(lt_session *s, lt_error *e) {
   if (s->all) return lt_executor_run(s->executor[lt_world_rank(s->all)], e);
   uint32_t n = (uint32_t)s->world * LT_LANES;
   uint64_t random = s->order ^ (uint64_t)s->step << 20;
   for (;;) {
-    uint32_t start = (uint32_t)(next_random(&random) >> 32) % n, done = 0;
+    const uint32_t start = (uint32_t)(next_random(&random) >> 32) % n, stride = stride_of(n, next_random(&random));
+    uint32_t done = 0;
     lt_progress progress = LT_BLOCKED;
     for (uint32_t i = 0; i < n && progress != LT_RAN; i++) {
-      uint32_t at = (start + i) % n;
+      const uint32_t at = (uint32_t)((start + (uint64_t)i * stride) % n);
       lt_status status = lt_executor_advance(s->executor[at / LT_LANES], (lt_lane)(at % LT_LANES), &progress, e);
       if (status) {
         lt_error_where(e, "rank %d", (int)(at / LT_LANES));

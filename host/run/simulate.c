@@ -51,6 +51,7 @@ lt_status lt_simulation_create(const lt_program *p, lt_simulation **out, lt_erro
     for (int64_t i = 0; i < p->graph->control.n; i++)
       if (!strcmp(p->graph->control.at[i].name, LT_CONTROL_DEPTH)) s->depth = (int32_t)p->graph->control.at[i].value;
   }
+  if (st == LT_OK) st = lt_pair_room_create(&s->room_of_pairs, e);
   if (st == LT_OK)
     st = lt_deal_create(lt_mesh_dp(&p->plan.mesh), lt_mesh_sp(&p->plan.mesh), p->plan.units, &s->deal, e);
   if (st != LT_OK) {
@@ -72,6 +73,7 @@ void lt_simulation_free(lt_simulation *s) {
   for (int32_t r = 0; s->item && r < s->p->plan.mesh.world; r++) free(s->item[r]);
   forget(s);
   lt_vec_free(&s->seen);
+  lt_pair_room_free(s->room_of_pairs);
   lt_deal_free(s->deal);
   free(s->item);
   free(s->rank);
@@ -116,7 +118,7 @@ static const int64_t *find_pairs(lt_simulation *s, const lt_step_table *t, int64
     lt_fail_memory(e, sp * sp * sizeof *slot->pairs, "the pairs of a step");
     return NULL;
   }
-  return lt_deal_pairs(s->deal, t, dp, unit, window, slot->pairs, e) == LT_OK ? slot->pairs : NULL;
+  return lt_deal_pairs(s->deal, t, dp, unit, window, s->room_of_pairs, slot->pairs, e) == LT_OK ? slot->pairs : NULL;
 }
 
 /* Pairs of a query and a key it sees in an attention; below 0: which rows it has is not known. */
@@ -190,7 +192,10 @@ static lt_status cost_rank(lt_simulation *s, int32_t r, const lt_step_table *t, 
   lt_status st = lt_step_sizes_create(c, &sizes, e);
   if (st != LT_OK) return st;
   st = lt_step_sizes_find(&sizes, t, s->deal, s->size, e);
-  for (int64_t i = 0; i < c->item.n && st == LT_OK; i++) st = cost_item(s, c, &c->item.at[i], t, &s->item[r][i], e);
+  for (int64_t i = 0; i < c->item.n && st == LT_OK; i++) {
+    st = cost_item(s, c, &c->item.at[i], t, &s->item[r][i], e);
+    if (c->item.at[i].side != LT_SIDE_BOTH) s->item[r][i].hop = lt_step_sizes_hop(&sizes, &c->item.at[i]);
+  }
   lt_step_sizes_free(&sizes);
   return st;
 }

@@ -2,6 +2,7 @@
 #ifndef LT_RUN_SIMULATE_INSIDE_H
 #define LT_RUN_SIMULATE_INSIDE_H
 
+#include "data/pairs.h"
 #include "run/simulate.h"
 
 typedef struct lt_played_item {
@@ -10,13 +11,17 @@ typedef struct lt_played_item {
   double ready;           /* of a transfer: when who sends to this rank has too */
   double come, end;       /* of a transfer: when all has come; of all: when it counts as ended */
   int64_t sent, received; /* bytes */
+  int32_t hop;            /* whose rows move, where each rank goes at its own pace */
+  bool taken;             /* what it gives */
 } lt_played_item;
 
 typedef struct lt_played_lane {
-  int32_t next;                  /* the item it is at */
-  double arrived, end;           /* of the item before */
-  int32_t recent[LT_COMM_DEPTH]; /* of a transfer lane: items that may be under way, a ring */
-  int64_t n;                     /* items so far */
+  int32_t next;                      /* the item it is at */
+  double arrived, end;               /* of the item before */
+  int32_t recent[LT_MOST_UNDER_WAY]; /* of a transfer lane: items that may be under way, a ring */
+  int64_t n;                         /* items so far */
+  int32_t offer;                     /* of a lane that gives: its next item that nobody may take yet, */
+  int64_t offered;                   /* and how many come before it */
 } lt_played_lane;
 
 typedef struct lt_seen_pairs { /* of a window, in part dp of a unit */
@@ -36,6 +41,7 @@ struct lt_simulation {
   lt_operand *operand;   /* [the most of an item] */
   bool *queries, *keys;  /* [dp * sp] parts that the attention at hand has of them */
   LT_VEC(lt_seen_pairs) seen;
+  lt_pair_room *room_of_pairs;
   int32_t *position; /* of an outline, [room] */
   int64_t room;
 };

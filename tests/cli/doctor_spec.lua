@@ -32,7 +32,9 @@ describe("ltrain-lua --doctor", function()
     end
     assert.matches("products +%d+%.%d GFLOP/s on one thread", text)
     assert.matches("AMX +this processor has ", text)
-    if text:find "kernels for amx" then assert.matches("ok    AMX +this processor has AMX, and the system gives it", text) end
+    if text:find "kernels for amx" then
+      assert.matches("ok    AMX +this processor has AMX, and the system gives it", text)
+    end
   end)
 
   it("names what hurts, and what to do", function()

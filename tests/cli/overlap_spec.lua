@@ -1,6 +1,6 @@
 -- overlap_spec.lua: where the exchange pass puts transfers: hops ahead of the attention that waits for them, and before
--- what comes back is added the attention that does not need it: `--stage exchange` is what is looked at. And how far
--- ahead they are in runs, by the trace of a step.
+-- what comes back is added, or waited for, the attention that does not need it: `--stage exchange` is what is looked
+-- at. And how far ahead they are in runs, by the trace of a step.
 package.path = os.getenv "LT_TEST_DATA" .. "/cli/?.lua;" .. package.path
 local command = require "command"
 
@@ -21,7 +21,8 @@ return {
   end)
   teardown(function() command.remove(folder) end)
 
-  -- The nodes of the layer's attention in a phase, in order: "hop 1", "back 1", "part 1 of 2", or the operation's name.
+  -- The nodes of the layer's attention in a phase, in order: "hop 1", "back 1", "home 1", "part 1 of 2", or the
+  -- operation's name.
   local function nodes(phase, arguments, ranks)
     local sp = ranks or 3
     local status, said = command.run(folder,
@@ -31,9 +32,10 @@ return {
     for line in said:gmatch "[^\n]+" do
       if not line:match "^ " then inside = line == phase .. " layer 0/attention" end
       local op = inside and line:match "= ([%w_]+)%("
-      local hop, back = line:match "hop=(%d+), back=(%a+)"
+      local hop, back = line:match "hop=(%d+), tensor=%d, back=(%a+)"
       local part, parts = line:match "part=(%d+), parts=(%d+)"
       if op == "hop" then op = (back == "true" and "back " or "hop ") .. hop end
+      if op == "hop_home" then op = "home " .. line:match "hop=(%d+)" end
       if parts and parts ~= "1" then op = ("part %d of %s"):format(part + 1, parts) end
       if op then list[#list + 1] = op end
     end
@@ -66,13 +68,16 @@ return {
     end
   end
   it("divides what a rank's own keys give: before the first hop, and while the last gradients go back", function()
-    for _, exchange in ipairs { "ring", "direct" } do
-      local list = nodes("backward", "exchange=" .. exchange)
-      in_order(list, { "hop 1", "part 1 of 2", "attention_hop_backward", "back 2", "part 2 of 2", "add_rows", "rope" })
-      local second = first(list, "attention_hop_backward", first(list, "attention_hop_backward"))
-      assert.is_true(second < first(list, "add_rows")) -- what comes back before the last is added meanwhile
-      assert.is_true(first(list, "add_rows") < first(list, "part 2 of 2"))
-    end
+    local list = nodes("backward", "exchange=ring")
+    in_order(list, { "hop 1", "part 1 of 2", "attention_hop_backward", "back 2", "part 2 of 2", "add_rows", "rope" })
+    local second = first(list, "attention_hop_backward", first(list, "attention_hop_backward"))
+    assert.is_true(second < first(list, "add_rows")) -- what comes back before the last is added meanwhile
+    assert.is_true(first(list, "add_rows") < first(list, "part 2 of 2"))
+    list = nodes("backward", "exchange=direct")
+    in_order(list, { "hop 1", "part 1 of 2", "attention_hop_backward", "home 2", "part 2 of 2", "rope" })
+    assert.is_true(last(list, "home 1") < last(list, "attention_hop_backward"))
+    local sum = first(list, "add") -- of what came home and the rank's own
+    assert.is_true(sum > last(list, "part 2 of 2") and sum < first(list, "rope"))
   end)
   it("predicts the parts as what they are together: five products a pair, forward two", function()
     local status, said = command.run(folder, "--stage lower --json --ranks 3 " .. folder .. "/r.lua")
@@ -93,7 +98,7 @@ return {
   end)
   it("adds what comes back as many hops later as may be under way", function()
     for depth = 1, 2 do
-      local list, hops = nodes("backward", "exchange=direct depth=" .. depth, 4), 0
+      local list, hops = nodes("backward", "exchange=ring depth=" .. depth, 4), 0
       for i = 1, first(list, "add_rows") do
         if list[i] == "attention_hop_backward" then hops = hops + 1 end
       end
@@ -102,13 +107,15 @@ return {
   end)
 end)
 
+local HOP = 2 -- the lane, as the trace numbers them
+
 describe("lt.policy.hide", function()
   local folder, file
   setup(function()
     folder, file = command.prepare [[
 return {
   data = { train = "text/*.txt", length = 256 },
-  model = lt.nn.decoder { width = 16, layers = 1, heads = 2 },
+  model = lt.nn.decoder { width = 16, layers = 4, heads = 2 },
   layout = { mesh = { sp = 4 }, exchange = lt.arg("exchange", "direct"), partition = "striped", block = 8,
     max_depth = 3, depth = 1 },
   on_speed = lt.arg("hides", true) and lt.policy.hide { share = 0 } or nil, -- any wait is too much
@@ -123,11 +130,13 @@ return {
     local _, records = command.metrics(folder .. "/" .. name)
     local depth, most = (records[step + 1].controls or {})["layout.depth"] or 1, 0
     local trace = lt.json.decode(command.read(folder .. "/" .. name .. "/trace.json")).traceEvents
-    for rank = 0, 3 do
+    for at = 0, 15 do
+      local rank, wanted = at % 4, "^layer " .. math.floor(at / 4) .. "/attention ([%w_]+)$"
       local hops, places = {}, {}
       for _, event in ipairs(trace) do
-        local op = event.ph == "X" and event.pid == rank and event.name:match "^layer 0/attention ([%w_]+)$"
-        if op == "hop" and #hops < 6 then hops[#hops + 1] = event.ts end -- k and v of three; what follows is backward
+        local op = event.ph == "X" and event.pid == rank and event.name:match(wanted)
+        -- what comes of k and v of three; what follows is backward
+        if op == "hop" and event.tid == HOP and #hops < 6 then hops[#hops + 1] = event.ts end
         if op == "attention_hop" or op == "attention_last" then places[#places + 1] = event.ts + event.dur end
       end
       assert.equal(6, #hops)
@@ -150,7 +159,8 @@ return {
       assert.same({ 1, 1 }, { depth, most })
       depth, most = ahead(exchange .. "3", 4)
       assert.equal(3, depth)
-      assert.is_true(most > 1 and most <= 3, most) -- who goes next is drawn, and round a ring one follows the other
+      -- Who goes next is drawn, and round a ring one follows the other: seldom are two ahead.
+      assert.is_true(most >= (exchange == "ring" and 1 or 2) and most <= 3, most)
     end
   end)
   it("does so in a job", function()

@@ -36,6 +36,8 @@ static void find_parts(const lt_deal *d, int64_t tokens, int32_t dp, int32_t uni
   }
 }
 
+static lt_pair_room *room; /* kept from one deal to the next, as from step to step */
+
 static int64_t check_window(const lt_deal *d, const lt_step_table *t, int32_t dp, int32_t unit, int64_t window) {
   int64_t pairs[MOST * MOST], want[MOST * MOST] = {0}, all = 0;
   int32_t *part = calloc((size_t)t->tokens + 1, sizeof *part);
@@ -46,7 +48,7 @@ static int64_t check_window(const lt_deal *d, const lt_step_table *t, int32_t dp
       if (part[q] < 0 || part[k] < 0 || t->document[q] != t->document[k]) continue;
       if (back >= 0 && (window == 0 || back < window)) want[part[q] * d->sp + part[k]]++;
     }
-  CHECK_INT(lt_deal_pairs(d, t, dp, unit, window, pairs, NULL), LT_OK);
+  CHECK_INT(lt_deal_pairs(d, t, dp, unit, window, room, pairs, NULL), LT_OK);
   for (int32_t i = 0; i < d->sp * d->sp; i++) {
     CHECK_INT(pairs[i], want[i]);
     all += pairs[i];
@@ -59,6 +61,7 @@ int main(void) {
   static const int64_t length[][3] = {{97, 0, 40}, {1, 64, 63}, {128, 128, 5}}, windows[] = {0, 1, 2, 7, 16, 500};
   const lt_partition kinds[] = {LT_PARTITION_CONTIGUOUS, LT_PARTITION_ZIGZAG, LT_PARTITION_STRIPED,
                                 LT_PARTITION_BALANCED};
+  CHECK_INT(lt_pair_room_create(&room, NULL), LT_OK);
   for (uint64_t seed = 0; seed < 3; seed++)
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
       for (int32_t sp = 1; sp <= MOST; sp += 2) {
@@ -80,5 +83,6 @@ int main(void) {
         lt_deal_free(d);
         lt_step_table_free(t);
       }
+  lt_pair_room_free(room);
   return check_done();
 }

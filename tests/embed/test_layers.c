@@ -124,17 +124,21 @@ static void test_hops(void) {
   }
 }
 
-/* Blocks of 16 in turns: at a window's borders the second rank needs two pieces of the first one's rows. */
+/* Blocks of 16 in turns: at a window's borders the second rank needs two pieces of the first one's rows. From its neighbour
+** of a ring they come packed, from their owner as they lie. */
 static void test_copies(void) {
   const lt_deal_policy striped = {.kind = LT_PARTITION_STRIPED};
-  lt_session *s = session_of("direct", 2, &striped, 16);
-  lt_comm_figures f;
-  step(s, &f);
-  CHECK_NEAR(layer(&f, 0)->sent, 3.0 * 2 * 3 * BORDER * ROW, 0);
-  CHECK_NEAR(layer(&f, 0)->copied, 2.0 * 2 * 2 * BORDER * ROW, 0);
-  CHECK_NEAR(layer(&f, 1)->copied, 0, 0);
-  check_sums(s, &f);
-  lt_session_free(s);
+  const char *const names[] = {"ring", "direct"};
+  for (int k = 0; k < 2; k++) {
+    lt_session *s = session_of(names[k], 2, &striped, 16);
+    lt_comm_figures f;
+    step(s, &f);
+    CHECK_NEAR(layer(&f, 0)->sent, 3.0 * 2 * 3 * BORDER * ROW, 0);
+    CHECK_NEAR(layer(&f, 0)->copied, k ? 0 : 2.0 * 2 * 2 * BORDER * ROW, 0);
+    CHECK_NEAR(layer(&f, 1)->copied, 0, 0);
+    check_sums(s, &f);
+    lt_session_free(s);
+  }
 }
 
 static void test_others(void) {

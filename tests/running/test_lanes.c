@@ -338,7 +338,7 @@ static void test_control(void) {
 
 int main(void) {
   test_spread();
-  for (int lane = LT_LANE_COMM; lane < LT_LANES; lane++) test_not_held_up((lt_lane)lane);
+  for (int lane = LT_LANE_COMM; lane < LT_LANE_GIVE; lane++) test_not_held_up((lt_lane)lane);
   test_predicted();
   test_reuse();
   test_cycle();

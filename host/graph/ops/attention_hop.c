@@ -142,7 +142,7 @@ static void take_part(const lt_call *c, lt_attention_backward_args *a) {
 static void backward_fill(const lt_call *c, void *args) {
   lt_attention_backward_args *a = args;
   lt_attention_backward_fill(c, a);
-  a->first_k = c->n_in <= DK || c->in[DK].rank < 0;
+  a->first_k = lt_attr_int(c->node, LT_ATTENTION_PART) == 0;
   if (lt_attr_int(c->node, LT_ATTENTION_PARTS) > 1) take_part(c, a);
 }
 
@@ -157,7 +157,7 @@ const lt_op lt_op_attention_hop_backward = {
     .name = "attention_hop_backward",
     .kind = LT_OP_KERNEL,
     .flags = LT_OP_INTERNAL,
-    .min_in = DKEY_BIAS + 1, /* the last four are what is added to in place; left out: the outputs begin */
+    .min_in = DKEY_BIAS + 1, /* the last four are what is added to in place, or the memory that outputs begin in */
     .max_in = DKEY_BIAS + 1,
     .attr = lt_attention_attrs,
     .n_attr = LT_ATTENTION_HOP_ATTRS,

@@ -9,6 +9,7 @@
 static const lt_attr_def hop_attrs[LT_HOP_ATTRS] = {
     {.name = "exchange", .type = LT_ATTR_INT, .required = true, .doc = "which of the graph's exchanges"},
     {.name = "hop", .type = LT_ATTR_INT, .required = true, .doc = "of its route, from 1 on"},
+    {.name = "tensor", .type = LT_ATTR_INT, .doc = "which of those that travel: 0 keys, 1 values, 2 the keys' bias"},
     {.name = "back", .type = LT_ATTR_BOOL, .doc = "results of the rows that came at this hop, on their way back"},
 };
 
@@ -16,16 +17,21 @@ static const lt_route *route_of(const lt_graph *g, const lt_node *n) {
   return &g->hops.at[lt_attr_int(n, LT_HOP_EXCHANGE)].route;
 }
 
+/* hop_home has no such attribute: it is always on its way back. */
+static bool is_back(const lt_node *n) { return n->op == &lt_op_hop_home || lt_attr_int(n, LT_HOP_BACK); }
+
+bool lt_hop_is_apart(const lt_graph *g, const lt_node *n) {
+  return n->op == &lt_op_hop_home || (n->op == &lt_op_hop && route_of(g, n)->kind == LT_ROUTE_DIRECT);
+}
+
 int32_t lt_hop_sends_to(const lt_graph *g, const lt_node *n, int32_t member) {
   int32_t hop = (int32_t)lt_attr_int(n, LT_HOP_HOP);
-  return lt_attr_int(n, LT_HOP_BACK) ? lt_hop_back(route_of(g, n), hop, member)
-                                     : lt_hop_to(route_of(g, n), hop, member);
+  return is_back(n) ? lt_hop_back(route_of(g, n), hop, member) : lt_hop_to(route_of(g, n), hop, member);
 }
 
 int32_t lt_hop_receives_from(const lt_graph *g, const lt_node *n, int32_t member) {
   int32_t hop = (int32_t)lt_attr_int(n, LT_HOP_HOP);
-  return lt_attr_int(n, LT_HOP_BACK) ? lt_hop_back_from(route_of(g, n), hop, member)
-                                     : lt_hop_from(route_of(g, n), hop, member);
+  return is_back(n) ? lt_hop_back_from(route_of(g, n), hop, member) : lt_hop_from(route_of(g, n), hop, member);
 }
 
 static int hop_shape(lt_graph *g, const lt_node *n, lt_value_info *out) {
@@ -52,6 +58,34 @@ const lt_op lt_op_hop = {
     .narrow = "m>m",
     .alias = hop_alias,
     .shape = hop_shape,
+    .cost = hop_cost,
+};
+
+/* ---- hop_home: sums that go home, and are added to on arrival ---- */
+
+static int home_shape(lt_graph *g, const lt_node *n, lt_value_info *out) {
+  const lt_value_info *x = lt_want_input(g, n, LT_HOP_ROWS, g->real, 2, 2);
+  const lt_value_info *sum = lt_want_input(g, n, LT_HOP_SUM, g->real, 2, 2);
+  if (!x || !sum || !lt_want_size(g, n, LT_HOP_ROWS, 1, &sum->dim[1], "the sum's width")) return -1;
+  lt_out_like(&out[0], sum);
+  lt_out_like(&out[1], x);
+  return 2;
+}
+
+static const int8_t home_alias[] = {LT_HOP_SUM, -1};
+
+const lt_op lt_op_hop_home = {
+    .name = "hop_home",
+    .kind = LT_OP_COLLECTIVE,
+    .flags = LT_OP_INTERNAL,
+    .min_in = 2,
+    .max_in = 2,
+    .attr = hop_attrs,
+    .n_attr = LT_HOP_BACK, /* the others */
+    .inputs = "rows sum",
+    .doc = "y = sum with the rows added that others computed for this rank's, in place; came: those rows, nowhere kept",
+    .alias = home_alias,
+    .shape = home_shape,
     .cost = hop_cost,
 };
 

@@ -39,7 +39,7 @@
   /* inserted by passes */                                                        \
   X(all_reduce) X(reduce_scatter) X(all_gather) X(all_to_all) X(shard_of) X(partial_of)      \
   X(flat_scatter) X(flat_gather) X(flat_of)                                       \
-  X(hop) X(row_index) X(add_rows)                                                 \
+  X(hop) X(hop_home) X(row_index) X(add_rows)                                                 \
   X(attention_hop) X(attention_last) X(attention_hop_backward)
 /* clang-format on */
 

@@ -72,19 +72,35 @@ static double attention_of(const lt_executor *x) {
   return sum;
 }
 
-/* The transfers of the step that has just run, one after the other. What they bring is of no use to anybody. */
-static double time_alone(const sp *b, lt_executor *x) {
+static void start(lt_executor *x, int lane, int32_t i) {
   lt_error e = {0};
+  lt_flight *f = &x->flight[lane][0];
+  f->item = x->order[lane][i];
+  if (lt_start_collective(x, f, &e) != LT_OK) pair_die("a transfer did not start", &e);
+}
+
+static void await(lt_executor *x, int lane) {
+  lt_error e = {0};
+  if (lt_comm_await(x->comm, x->flight[lane][0].ticket, &e) != LT_OK) pair_die("a transfer failed", &e);
+}
+
+/* The transfers of the step that has just run, one after the other: of those of one side what a rank gives and what it takes
+** together, of two ranks the i-th meet. What they bring is of no use to anybody. */
+static double time_alone(const sp *b, lt_executor *x) {
   (void)pair_larger(&b->p, 0);
-  const double start = pair_now();
-  for (int lane = LT_LANE_COMPUTE + 1; lane < LT_LANES; lane++)
+  const double began = pair_now();
+  for (int lane = LT_LANE_COMPUTE + 1; lane < LT_LANES; lane++) {
+    if (lane == LT_LANE_GIVE || lane == LT_LANE_HOME) continue;
+    const int gives = lane == LT_LANE_HOP ? LT_LANE_GIVE : lane == LT_LANE_SUM ? LT_LANE_HOME : LT_LANES;
     for (int32_t i = 0; i < x->count[lane]; i++) {
-      lt_flight *f = &x->flight[lane][0];
-      f->item = x->order[lane][i];
-      if (lt_start_collective(x, f, &e) != LT_OK || lt_comm_await(x->comm, f->ticket, &e) != LT_OK)
-        pair_die("a transfer failed", &e);
+      const bool apart = gives < LT_LANES && i < x->count[gives];
+      if (apart) start(x, gives, i);
+      start(x, lane, i);
+      await(x, lane);
+      if (apart) await(x, gives);
     }
-  return pair_larger(&b->p, pair_now() - start);
+  }
+  return pair_larger(&b->p, pair_now() - began);
 }
 
 /* Multiply-adds a second of this core; of a core while the other sleeps, or of both at once. */
