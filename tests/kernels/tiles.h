@@ -79,9 +79,14 @@ static inline void tiles_store(const tile *t, char *to, int64_t stride) {
   for (int i = 0; i < t->rows; i++) memcpy(to + i * stride, t->at[i], t->columns);
 }
 
+#ifdef __clang__
+#define TILES_FAST __attribute__((target("avx2,fma")))
+#else
+#define TILES_FAST __attribute__((target("avx2,fma"), optimize("O3")))
+#endif
+
 /* sum += a b in float32, where pairs of b are 16 columns. */
-__attribute__((target("avx2,fma"), optimize("O3"))) static inline void
-tiles_dot_pair(const uint8_t *a, const uint8_t *b, float *even, float *odd) {
+TILES_FAST static inline void tiles_dot_pair(const uint8_t *a, const uint8_t *b, float *even, float *odd) {
   uint32_t pair, row[16];
   float x, y, u[16], v[16];
   memcpy(&pair, a, 4);
