@@ -5,6 +5,7 @@
 #define LT_KERNELS_CPU_STORED_H
 
 #include "kernels/cpu/cpu.h"
+#include "kernels/cpu/vector.h"
 
 #include <stdint.h>
 #include <string.h>
@@ -31,6 +32,29 @@ static inline stored lt_put(real x) { return lt_bf16_put(x); }
 typedef real stored;
 static inline real lt_get(stored x) { return x; }
 static inline stored lt_put(real x) { return x; }
+#endif
+
+/* The same of a vector. */
+#if LT_IS_BF16
+typedef uint16_t lt_stored_vector __attribute__((vector_size(LT_VECTOR_SPAN / 2), aligned(2), may_alias));
+typedef uint32_t lt_stored_bits __attribute__((vector_size(LT_VECTOR_SPAN)));
+
+LT_ALWAYS_INLINE lt_vector lt_get_vector(const stored *x) {
+  return (lt_vector)(__builtin_convertvector(*(const lt_stored_vector *)x, lt_stored_bits) << 16);
+}
+
+LT_ALWAYS_INLINE void lt_put_vector(stored *y, lt_vector x) {
+#ifdef __AVX512BF16__
+  _mm256_storeu_si256((__m256i *)y, (__m256i)_mm512_cvtneps_pbh((__m512)x)); /* takes what is below 2^-126 for 0 */
+#else
+  const lt_stored_bits bits = (lt_stored_bits)x, near = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+  const lt_stored_bits number = (lt_stored_bits)(x == x), nan = bits >> 16 | 0x40;
+  *(lt_stored_vector *)y = __builtin_convertvector((near & number) | (nan & ~number), lt_stored_vector);
+#endif
+}
+#else
+LT_ALWAYS_INLINE lt_vector lt_get_vector(const stored *x) { return lt_load(x); }
+LT_ALWAYS_INLINE void lt_put_vector(stored *y, lt_vector x) { lt_store(y, x); }
 #endif
 
 /* y[n] = x[n * step]. */

@@ -1,6 +1,6 @@
 /* vector.h: vectors of `real` as wide as the instruction set has them, for the kernels that block registers by hand.
-** LT_VECTOR_BYTES is 0 where the set has no fused multiply-add: such builds take the library's products. The types are
-** the compiler's own (gcc, clang): + and * work by element, a scalar operand counts for every element. */
+** LT_VECTOR_BYTES is 0 where the set has no fused multiply-add: such builds take the library's products, and vectors have
+** 16 bytes. The types are the compiler's own (gcc, clang): + and * work by element, a scalar counts for every element. */
 #ifndef LT_KERNELS_CPU_VECTOR_H
 #define LT_KERNELS_CPU_VECTOR_H
 
@@ -17,10 +17,13 @@
 #define LT_VECTOR_BYTES 0
 #endif
 
+#define LT_VECTOR_SPAN (LT_VECTOR_BYTES ? LT_VECTOR_BYTES : 16) /* bytes of a vector */
+
+typedef real lt_vector __attribute__((vector_size(LT_VECTOR_SPAN)));
+typedef real lt_vector_any __attribute__((vector_size(LT_VECTOR_SPAN), aligned(sizeof(real)), may_alias));
+
 #if LT_VECTOR_BYTES
 #include <immintrin.h>
-
-typedef real lt_vector __attribute__((vector_size(LT_VECTOR_BYTES)));
 #if LT_VECTOR_BYTES == 64 && LT_IS_F32
 typedef __m512 lt_register; /* the same, as the intrinsics name it */
 #elif LT_VECTOR_BYTES == 64
@@ -30,17 +33,17 @@ typedef __m256 lt_register;
 #else
 typedef __m256d lt_register;
 #endif
-typedef real lt_vector_any __attribute__((vector_size(LT_VECTOR_BYTES), aligned(sizeof(real)), may_alias));
+#endif
 
-#define LT_VECTOR        ((int)(LT_VECTOR_BYTES / sizeof(real))) /* elements of a vector */
+#define LT_VECTOR        ((int)(LT_VECTOR_SPAN / sizeof(real))) /* elements of a vector */
 #define LT_ALWAYS_INLINE static inline __attribute__((always_inline))
 #define LT_UNROLL        _Pragma("GCC unroll 64")
 
 /* What a comparison gives: all bits of an element set, or none. */
 #if LT_IS_F32
-typedef int32_t lt_mask __attribute__((vector_size(LT_VECTOR_BYTES)));
+typedef int32_t lt_mask __attribute__((vector_size(LT_VECTOR_SPAN)));
 #else
-typedef int64_t lt_mask __attribute__((vector_size(LT_VECTOR_BYTES)));
+typedef int64_t lt_mask __attribute__((vector_size(LT_VECTOR_SPAN)));
 #endif
 
 LT_ALWAYS_INLINE lt_vector lt_load(const real *p) { return *(const lt_vector_any *)p; }
@@ -61,9 +64,11 @@ LT_ALWAYS_INLINE lt_vector lt_vector_where(lt_mask mask, lt_vector x) { return (
 #define LT_INTRINSIC(name) _mm256_##name##_pd
 #endif
 
+#if LT_VECTOR_BYTES
 LT_ALWAYS_INLINE lt_vector lt_vector_max(lt_vector a, lt_vector b) {
   return (lt_vector)LT_INTRINSIC(max)((lt_register)a, (lt_register)b);
 }
+#endif
 
 #if LT_VECTOR_BYTES == 64
 LT_ALWAYS_INLINE real lt_vector_largest(lt_vector x) { return LT_INTRINSIC(reduce_max)((lt_register)x); }
@@ -105,6 +110,35 @@ LT_ALWAYS_INLINE lt_vector lt_vector_exp(lt_vector x) {
   return lt_load(a);
 }
 #endif
+
+/* ---- Sums whose parts are reals and whose whole is double ---- */
+
+typedef double lt_doubles __attribute__((vector_size(LT_VECTOR_SPAN)));
+
+#define LT_DOUBLES ((int)(LT_VECTOR_SPAN / sizeof(double)))
+
+/* In double: of float the upper half added to the lower. */
+LT_ALWAYS_INLINE lt_doubles lt_vector_doubles(lt_vector x) {
+#if LT_IS_F32
+  typedef float half __attribute__((vector_size(LT_VECTOR_SPAN / 2)));
+  const union {
+    lt_vector whole;
+    half of[2];
+  } u = {x};
+  return __builtin_convertvector(u.of[0], lt_doubles) + __builtin_convertvector(u.of[1], lt_doubles);
+#else
+  return x;
 #endif
+}
+
+/* By halves. */
+LT_ALWAYS_INLINE double lt_doubles_sum(lt_doubles x) {
+#if LT_VECTOR_BYTES == 64
+  return _mm512_reduce_add_pd((__m512d)x);
+#else
+  LT_UNROLL for (int n = LT_DOUBLES / 2; n > 0; n /= 2) { LT_UNROLL for (int i = 0; i < n; i++) x[i] += x[i + n]; }
+  return x[0];
+#endif
+}
 
 #endif

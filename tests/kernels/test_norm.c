@@ -3,7 +3,7 @@
 
 static const int64_t widths[] = {1, 3, 17, 129};
 static const int64_t heights[] = {0, 1, 3, 64, 130};
-static const double eps = 1e-5;
+static double eps = 1e-5;
 
 /* Rows of unlike size: every third is so small that epsilon decides. */
 static array rows_of(lt_dtype t, int64_t rows, int64_t width, const char *name) {
@@ -169,6 +169,18 @@ static void offset_rows(void) {
   arrays_free();
 }
 
+/* Sums about the first elements' mean do not serve where these lie apart, nor where a square leaves the range. */
+static void unlike_rows(int layer, double first, double scale) {
+  norm_case c = norm_new(layer, LT_F32, 3, 4113);
+  for (int64_t i = 0; i < c.x.n; i++) put(c.x, i, scale * (get(c.x, i) + (i % c.width < 16 ? first : 0)));
+  array y = array_new(LT_F64, c.x.n), mean = array_new(LT_F64, c.rows), rstd = array_new(LT_F64, c.rows);
+  norm_forward(&c, 1);
+  reference_forward(&c, y, mean, rstd);
+  CHECK_CLOSE(c.y, y);
+  CHECK_CLOSE(c.rstd, rstd);
+  arrays_free();
+}
+
 int main(void) {
   for (int layer = 0; layer < 2; layer++) {
     for (int w = 0; w < COUNT(widths); w++) {
@@ -182,6 +194,14 @@ int main(void) {
     }
     forward(layer, LT_F32, 517, 129); /* large enough for threads */
     backward(layer, LT_F32, 517, 129);
+    forward(layer, LT_F32, 7, 4113); /* wide enough for rows to be taken together */
+    backward(layer, LT_F32, 5, 2065);
+    unlike_rows(layer, 1e5, 1);
+    unlike_rows(layer, 0, 1e25);
+    unlike_rows(layer, 0, 0);
+    eps = 0;
+    unlike_rows(layer, 0, 1e-25);
+    eps = 1e-5;
     forward(layer, LT_F32, 3, 0);
     backward(layer, LT_F32, 3, 0);
   }
