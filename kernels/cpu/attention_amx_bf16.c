@@ -71,7 +71,7 @@ static void product(int64_t m, int64_t n, int64_t pairs, matrix a, matrix b, boo
       const int32_t *left = a.at + i * a.ld, *right = b.at + j;
       float *sums = c + i * ldc + j;
       const bool two = m - i > LT_TILES_ROWS, beside = n - j > LANES;
-      if (f) lt_fetch_some(f, LT_FETCH_ROWS);
+      if (f) lt_fetch_to(f, f->step + SQUARE / LT_PANEL_ROWS * f->pace); /* a square is so many strips of panels */
       if (two && beside)
         multiply(2, 2, steps, left, a.ld, right, b.ld, add, sums, ldc);
       else if (two)

@@ -43,12 +43,14 @@ static void fold_rows(const stored *x, int64_t ld, int64_t n, int64_t dim, lt_wi
 void lt_wide_copy(const stored *x, int64_t ld, int64_t n, int64_t dim, lt_wide_use use, lt_wide *to) {
   for (int64_t i = 0; i < n; i++) {
     int32_t *pair = to->pair + i * LT_PAIR_LD;
+    int64_t d = 0;
 #if LT_WIDE_TILES
     memset(pair + dim / 2, 0, (size_t)(lt_whole_strips(dim) / 2 - dim / 2) * sizeof *pair);
 #else
     pair[dim / 2] = 0;
 #endif
-    memcpy(pair, x + i * ld, (size_t)dim * sizeof *x);
+    for (; d + LT_STRIP <= dim; d += LT_STRIP) _mm512_store_si512(pair + d / 2, _mm512_loadu_si512(x + i * ld + d));
+    if (d < dim) memcpy(pair + d / 2, x + i * ld + d, (size_t)(dim - d) * sizeof *x);
   }
 #if LT_WIDE_TILES
   if (use == LT_WIDE_COLLECTED) lt_wide_fold_turned(n, dim, to);
@@ -101,19 +103,36 @@ void lt_wide_copy(const stored *x, int64_t ld, int64_t n, int64_t dim, lt_wide_u
 
 #endif
 
-void lt_wide_turn(const lt_wide *x, int64_t n, int64_t dim, real *to) {
+/* to[rows][n, padded] = x[n, ld], turned. */
+static void turn_rows(const real *x, int64_t ld, int64_t n, int64_t rows, real *to) {
   real strip[LT_WIDE_DIM * LT_STRIP] LT_ALIGNED;
-#if LT_WIDE_PAIRS
-  const real *from = (const real *)x->pair; /* a pair is moved like a float, never looked at */
-  const int64_t ld = LT_PAIR_LD, rows = LT_WIDE_TILES ? lt_whole_strips(dim) / 2 : (dim + 1) / 2;
-#else
-  const real *from = x->at;
-  const int64_t ld = LT_WIDE_LD, rows = dim;
-#endif
   for (int64_t j = 0; j < n; j += LT_STRIP) {
-    lt_strip_pack(from + j * ld, ld, true, rows, n - j < LT_STRIP ? n - j : LT_STRIP, strip);
+    lt_strip_pack(x + j * ld, ld, true, rows, n - j < LT_STRIP ? n - j : LT_STRIP, strip);
     for (int64_t d = 0; d < rows; d++) memcpy(to + d * LT_SIDE_LD + j, strip + d * LT_STRIP, LT_STRIP * sizeof(real));
   }
+}
+
+void lt_wide_turn(const lt_wide *x, int64_t n, int64_t dim, real *to) {
+#if LT_WIDE_PAIRS
+  const int64_t rows = LT_WIDE_TILES ? lt_whole_strips(dim) / 2 : (dim + 1) / 2;
+  turn_rows((const real *)x->pair, LT_PAIR_LD, n, rows, to); /* a pair is moved like a float, never looked at */
+#else
+  turn_rows(x->at, LT_WIDE_LD, n, dim, to);
+#endif
+}
+
+bool lt_wide_turn_stored(const stored *x, int64_t ld, int64_t n, int64_t dim, real *to) {
+#if LT_WIDE_PAIRS
+  if (dim % (LT_WIDE_TILES ? LT_STRIP : 2) || ld % 2 || (uintptr_t)x % sizeof(real)) return false; /* no whole pairs */
+  turn_rows((const real *)(const void *)x, ld / 2, n, dim / 2, to);
+  return true;
+#elif LT_IS_BF16
+  (void)x, (void)ld, (void)n, (void)dim, (void)to;
+  return false;
+#else
+  turn_rows(x, ld, n, dim, to);
+  return true;
+#endif
 }
 
 /* ---- Products ---- */
@@ -187,9 +206,10 @@ static void pair_product(operand left, int64_t m, int64_t n, int64_t pairs, cons
   const int64_t ldc = left == BY_ROWS_WIDE ? LT_SIDE_LD : LT_WIDE_LD;
   for (int64_t t = 0; t < count; t++) {
     const int64_t i = m * t / count, rows = m * (t + 1) / count - i;
-    if (f) lt_fetch_some(f, LT_FETCH_ROWS);
-    for (int64_t j = 0; j < n; j += LT_STRIP)
+    for (int64_t j = 0; j < n; j += LT_STRIP) {
+      if (f) lt_fetch_to(f, f->step + f->pace);
       pair_panels[left][rows - 1](pairs, a + i * step, b + j, alpha, add, c + i * ldc + j);
+    }
   }
 }
 
@@ -278,9 +298,10 @@ static void product(operand left, int64_t m, int64_t n, int64_t k, const real *a
   const int64_t ldc = left == BY_ROWS_WIDE ? LT_SIDE_LD : LT_WIDE_LD;
   for (int64_t t = 0; t < count; t++) {
     const int64_t i = m * t / count, rows = m * (t + 1) / count - i;
-    if (f) lt_fetch_some(f, LT_FETCH_ROWS);
-    for (int64_t j = 0; j < n; j += LT_STRIP)
+    for (int64_t j = 0; j < n; j += LT_STRIP) {
+      if (f) lt_fetch_to(f, f->step + f->pace);
       panels[left][rows - 1](k, a + i * step, b + j, alpha, add, c + i * ldc + j);
+    }
   }
 }
 

@@ -43,13 +43,11 @@ void lt_attention_wide_backward(const lt_attention_backward_args *a);
 #define LT_WIDE_ROWS  32 /* of a panel of queries at most, in multiples of LT_WIDE_GRAIN */
 #define LT_WIDE_GRAIN 16
 #define LT_COLLECTED  (LT_WIDE_DIM * LT_SIDE_LD) /* elements of the c of lt_wide_collect */
-#define LT_FETCH_ROWS 4                          /* with a square of 32 x 32: 20 squares or more meet two tiles */
 #else
 #define LT_WIDE_TILES 0
 #define LT_WIDE_ROWS  LT_PANEL_ROWS
 #define LT_WIDE_GRAIN 1
 #define LT_COLLECTED  (LT_TILE * LT_WIDE_LD)
-#define LT_FETCH_ROWS 3 /* with a panel: 25 panels meet two tiles */
 #endif
 
 typedef struct lt_wide { /* rows of one head, copied */
@@ -71,39 +69,62 @@ typedef struct lt_keys { /* the key side of a tile: n keys from row `first` */
   real bias[LT_TILE] LT_ALIGNED;
 } lt_keys;
 
-/* Rows that will be needed next: some are fetched with every panel of a product, so that the products do not wait. */
+/* Rows that will be needed next: a few are fetched with every strip of a product, so that nothing waits for memory. More
+** at a time a processor forgets: it asks for some two dozen lines at once. */
 typedef struct lt_fetch {
   struct {
-    const void *at;
-    int64_t ld, bytes; /* of a row; from row to row, in bytes too */
+    const char *at;
+    int64_t ld, bytes, rows; /* from row to row, and of a row, in bytes */
   } array[LT_FETCHED];
-  int64_t arrays, row, rows; /* of all of them; the next one */
+  int64_t arrays, rows; /* of all of them */
+  int64_t array_now, row_now, done;
+  int64_t step, steps, share; /* rows are spread over all steps: so many a step, in 1 / 65536 */
+  int64_t pace;               /* steps of a strip */
 } lt_fetch;
 
-/* Inline, or the compiler takes a function without visible effects for one that need not be called. */
-LT_ALWAYS_INLINE void lt_fetch_some(lt_fetch *f, int64_t rows) {
-  const int64_t end = f->row + rows < f->rows ? f->row + rows : f->rows;
-  for (int64_t i = f->row; i < end; i++)
-    for (int64_t a = 0; a < f->arrays; a++)
-      for (int64_t b = 0; b < f->array[a].bytes; b += 64)
-        __builtin_prefetch((const char *)f->array[a].at + i * f->array[a].ld + b, 0, 2);
-  f->row = end;
+/* Up to step `end`. Inline, or the compiler takes a function without visible effects for one that need not be called. Into
+** the second-level cache: the first one is full of the tile at hand. */
+LT_ALWAYS_INLINE void lt_fetch_to(lt_fetch *f, int64_t end) {
+  if (end <= f->step) return;
+  f->step = end;
+  const int64_t part = end * f->share >> 16, rows = part < f->rows ? part : f->rows;
+  for (; f->done < rows; f->done++) {
+    const int64_t a = f->array_now, bytes = f->array[a].bytes;
+    const char *at = f->array[a].at;
+    for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(at + i, 0, 2);
+    f->array[a].at = at + f->array[a].ld;
+    if (++f->row_now < f->array[a].rows) continue;
+    f->array_now++;
+    f->row_now = 0;
+  }
 }
 
-LT_ALWAYS_INLINE void lt_fetch_also(lt_fetch *f, const void *at, int64_t ld, int64_t dim, size_t element) {
-  f->array[f->arrays].at = at;
+LT_ALWAYS_INLINE void lt_fetch_start(lt_fetch *f, int64_t steps, int64_t pace) {
+  f->arrays = f->rows = f->array_now = f->row_now = f->done = f->step = f->share = 0;
+  f->steps = steps;
+  f->pace = pace;
+}
+
+/* And x[rows, ld] of dim elements a row. */
+LT_ALWAYS_INLINE void lt_fetch_also(lt_fetch *f, const void *x, int64_t ld, int64_t rows, int64_t dim, size_t element) {
+  if (rows <= 0) return;
+  f->array[f->arrays].at = x;
   f->array[f->arrays].ld = ld * (int64_t)element;
-  f->array[f->arrays++].bytes = dim * (int64_t)element;
+  f->array[f->arrays].bytes = dim * (int64_t)element;
+  f->array[f->arrays++].rows = rows;
+  f->rows += rows;
+  f->share = ((f->rows << 16) + f->steps - 1) / f->steps;
 }
 
-#define lt_wide_copy    LT_CPU(wide_copy)
-#define lt_wide_turn    LT_CPU(wide_turn)
-#define lt_wide_scores  LT_CPU(wide_scores)
-#define lt_wide_apply   LT_CPU(wide_apply)
-#define lt_wide_collect LT_CPU(wide_collect)
-#define lt_keys_look    LT_CPU(keys_look)
-#define lt_keys_hide    LT_CPU(keys_hide)
-#define lt_row_exact    LT_CPU(row_exact)
+#define lt_wide_copy        LT_CPU(wide_copy)
+#define lt_wide_turn        LT_CPU(wide_turn)
+#define lt_wide_turn_stored LT_CPU(wide_turn_stored)
+#define lt_wide_scores      LT_CPU(wide_scores)
+#define lt_wide_apply       LT_CPU(wide_apply)
+#define lt_wide_collect     LT_CPU(wide_collect)
+#define lt_keys_look        LT_CPU(keys_look)
+#define lt_keys_hide        LT_CPU(keys_hide)
+#define lt_row_exact        LT_CPU(row_exact)
 
 static inline int64_t lt_whole_strips(int64_t n) { return (n + LT_STRIP - 1) / LT_STRIP * LT_STRIP; }
 
@@ -112,6 +133,9 @@ void lt_wide_copy(const stored *x, int64_t ld, int64_t n, int64_t dim, lt_wide_u
 
 /* to[dim][n, padded] = the rows of x, turned; or pairs of them, [dim / 2, rounded up][n, padded]. */
 void lt_wide_turn(const lt_wide *x, int64_t n, int64_t dim, real *to);
+
+/* The same of x[n, ld] itself; false: it does not lie as a copy does, so one must be made. */
+bool lt_wide_turn_stored(const stored *x, int64_t ld, int64_t n, int64_t dim, real *to);
 
 /* s[m][n] = alpha x[m][dim] turned[dim][n], x from row `first` on; n whole strips. Here and below f may be NULL. */
 void lt_wide_scores(int64_t m, int64_t n, int64_t dim, const lt_wide *x, int64_t first, const real *turned, real alpha,

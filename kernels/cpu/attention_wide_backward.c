@@ -21,6 +21,7 @@
 #define GROUP_LEAST   4  /* tiles of queries */
 #define TASKS_LEAST   16 /* of a round, where groups of GROUP_LEAST make as many */
 #define HEADS_AT_ONCE 64
+#define FETCH_PACE    2    /* 50 strips meet two tiles */
 #define LOOKS         1000 /* at a task under way, before the processor is lent to others */
 
 typedef struct side { /* a tile of queries of one head */
@@ -106,12 +107,11 @@ static void add_bias(task *w, int64_t rows) {
 static void fetch_side(task *w, const side *u) {
   const lt_attention_backward_args *a = w->a;
   const int64_t dim = a->r.dim, ld = (int64_t)a->r.heads * dim, at = u->q * ld + u->head * dim;
-  w->next.arrays = w->next.row = 0;
-  w->next.rows = u->n;
-  lt_fetch_also(&w->next, (const stored *)a->q + at, ld, dim, sizeof(stored));
-  lt_fetch_also(&w->next, (const stored *)a->dout + at, ld, dim, sizeof(stored));
-  lt_fetch_also(&w->next, (const real *)a->dq + at, ld, dim, sizeof(real));
-  if (w->products) lt_fetch_also(&w->next, (const stored *)a->out + at, ld, dim, sizeof(stored));
+  lt_fetch_start(&w->next, u->n, FETCH_PACE);
+  lt_fetch_also(&w->next, (const stored *)a->q + at, ld, u->n, dim, sizeof(stored));
+  lt_fetch_also(&w->next, (const stored *)a->dout + at, ld, u->n, dim, sizeof(stored));
+  lt_fetch_also(&w->next, (const real *)a->dq + at, ld, u->n, dim, sizeof(real));
+  if (w->products) lt_fetch_also(&w->next, (const stored *)a->out + at, ld, u->n, dim, sizeof(stored));
 }
 
 /* And the next tile of keys, with its gradients. */
@@ -119,13 +119,12 @@ static void fetch_keys(task *w) {
   const lt_attention_backward_args *a = w->a;
   const int64_t dim = a->r.dim, ld = (int64_t)a->r.kv_heads * dim, row = w->keys.first + w->keys.n;
   const int64_t at = row * ld + w->kv_head * dim;
-  w->next.arrays = w->next.row = 0;
-  w->next.rows = a->r.rows_k - row < LT_TILE ? a->r.rows_k - row : LT_TILE;
-  if (w->next.rows <= 0) return;
-  lt_fetch_also(&w->next, (const stored *)a->k + at, ld, dim, sizeof(stored));
-  lt_fetch_also(&w->next, (const stored *)a->v + at, ld, dim, sizeof(stored));
-  lt_fetch_also(&w->next, (const real *)a->dk + at, ld, dim, sizeof(real));
-  lt_fetch_also(&w->next, (const real *)a->dv + at, ld, dim, sizeof(real));
+  const int64_t n = a->r.rows_k - row < LT_TILE ? a->r.rows_k - row : LT_TILE;
+  lt_fetch_start(&w->next, n, FETCH_PACE);
+  lt_fetch_also(&w->next, (const stored *)a->k + at, ld, n, dim, sizeof(stored));
+  lt_fetch_also(&w->next, (const stored *)a->v + at, ld, n, dim, sizeof(stored));
+  lt_fetch_also(&w->next, (const real *)a->dk + at, ld, n, dim, sizeof(real));
+  lt_fetch_also(&w->next, (const real *)a->dv + at, ld, n, dim, sizeof(real));
 }
 
 static void enter(const task *w, side *u) {
@@ -288,7 +287,7 @@ static void meet_group(const plan *p, int64_t kv_head, int64_t k_group, int64_t 
   w.a = p->a;
   w.kv_head = kv_head;
   w.sides = 0;
-  w.next.arrays = w.next.row = w.next.rows = 0;
+  lt_fetch_start(&w.next, 0, FETCH_PACE);
   w.products = first;
   w.first_q = first && p->a->first;
   w.first_k = first && p->a->first_k;

@@ -1,6 +1,6 @@
 /* transcend.h: tanh, sigmoid, logarithm and square root of `real`, as inline functions for loops.
-** All but the logarithm, a libm call, are free of branches, so that they vectorise, and within 3 ulp. NaN stays NaN.
-** Sine and cosine, in double whatever `real` is: for angles below LT_TURN_MOST.
+** All but lt_log, a libm call, are free of branches, so that they vectorise, and within 3 ulp. NaN stays NaN. In double
+** whatever `real` is: sine and cosine of angles below LT_TURN_MOST, the logarithm of a normal number.
 ** tanh: near zero the approximations of Moshier's Cephes library (tanhf, tanh), beyond them 1 - 2 / (e^2x + 1). */
 #ifndef LT_KERNELS_CPU_TRANSCEND_H
 #define LT_KERNELS_CPU_TRANSCEND_H
@@ -79,6 +79,34 @@ static inline void lt_sine_cosine(double x, double *sine, double *cosine) {
   const double a = quarter & 1 ? c : s, b = quarter & 1 ? s : c;
   *sine = quarter & 2 ? -a : a;
   *cosine = (quarter + 1) & 2 ? -b : b;
+}
+
+/* ln x of a normal x > 0, infinity or NaN; of anything else, some number. x = 2^k (1 + f), 1 + f between the roots of 1/2
+** and 2; ln (1 + f) by the polynomial in s = f / (2 + f) of Sun's fdlibm (e_log.c). */
+static inline double lt_log_normal(double x) {
+  const uint64_t root = (uint64_t)0x3fe6a09e << 32, low = ((uint64_t)1 << 52) - 1;
+  const uint64_t binade = (uint64_t)0x4330000000000000; /* 2^52: what lies in its low bits is an integer */
+  uint64_t u, bits;
+  double k, f;
+  memcpy(&u, &x, sizeof u);
+  u += ((uint64_t)0x3ff << 52) - root;
+  bits = binade | u >> 52;
+  memcpy(&k, &bits, sizeof k);
+  k -= 4503599627370496.0 + 1023;
+  bits = (u & low) + root;
+  memcpy(&f, &bits, sizeof f);
+  f -= 1;
+  const double s = f / (2 + f), z = s * s, half = 0.5 * f * f;
+  double p = 1.479819860511658591e-01;
+  p = p * z + 1.531383769920937332e-01;
+  p = p * z + 1.818357216161805012e-01;
+  p = p * z + 2.222219843214978396e-01;
+  p = p * z + 2.857142874366239149e-01;
+  p = p * z + 3.999999999940941908e-01;
+  p = p * z + 6.666666666666735130e-01;
+  const double y =
+      k * 6.93147180369123816490e-01 - ((half - (s * (half + p * z) + k * 1.90821492927058770002e-10)) - f);
+  return x - x == 0 ? y : x;
 }
 
 #endif
