@@ -1,6 +1,7 @@
 /* comm.h: one rank's endpoint in the world. Backends behind it: self (one rank), local (N ranks in one process),
 ** mpi, nccl. Every operation is asynchronous: start gives a ticket, test asks without blocking.
-** Transfers of one group happen in the order they are started, the same on all its members. */
+** Collectives of one group happen in the order they are started, the same on all its members; sends and receives of it meet
+** by pair and tag. */
 #ifndef LT_COMM_COMM_H
 #define LT_COMM_COMM_H
 
@@ -18,7 +19,8 @@ typedef enum lt_transfer_kind {
   LT_ALL_TO_ALL,     /* send[sum send_counts] by member → recv[sum counts] by member */
   LT_BROADCAST,      /* from member `root`: send there, recv everywhere */
   LT_BARRIER,
-  LT_SEND, /* to member `root`, with tag; of no elements it is no message: both know */
+  LT_SEND, /* to member `root`, with tag; of no elements it is no message, and both must know: a side that has some waits for
+              ever for one that has none */
   LT_RECV, /* from member `root`, with tag */
   LT_SHIFT /* send[count] to member `root`, recv[recv_count] from member `from`: a collective, as all members start it in
               the same order; but only pairs with elements between them talk, and nobody waits for any other member.

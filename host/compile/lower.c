@@ -144,6 +144,10 @@ static void predict(lowering *l, lt_item *it) {
                .unit = it->unit,
                .first_unit = it->first_unit};
   lt_call_cost(&c, &cost);
+  if (n->op == &lt_op_hop_home) { /* what comes is in no buffer: its counts tell */
+    const int64_t came = lt_size_bound(&l->g->sizes, l->s->count.at[it->counts + 1]);
+    cost.bytes = (double)came * (double)lt_dtype_bytes(o[it->n_in].dtype);
+  }
   it->flops = cost.flops;
   it->bytes = cost.bytes;
   it->seconds = lt_kernel_seconds(m, n->narrow, cost.flops, cost.bytes);
@@ -178,7 +182,7 @@ static void lower_parts(lowering *l, const lt_node *n, lt_item *it, int32_t unit
   int64_t in_bytes = operand_bytes(l, in), out_bytes = operand_bytes(l, out), work = 0;
   bool exchange = n->op == &lt_op_all_to_all, flat = n->op == &lt_op_flat_gather || n->op == &lt_op_flat_scatter;
   bool gather = n->op == &lt_op_all_gather || n->op == &lt_op_flat_gather;
-  if (n->op == &lt_op_hop) { /* rows that not everybody needs are packed */
+  if (n->op == &lt_op_hop) { /* between neighbours: rows that not everybody needs are packed */
     add_hop_counts(l, n, n->out, it, unit);
     it->work = new_buffer(l, LT_NONE, it->unit, LT_U8, in_bytes);
     return;

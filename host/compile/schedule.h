@@ -87,8 +87,8 @@ typedef struct lt_item {
                            whom it sends to will have, and this rank); LT_NONE */
   lt_size sent, received; /* COLLECTIVE: bytes to and from other ranks, exactly; LT_NONE before the transfers pass */
   int32_t wait, n_wait;   /* items that must have ended, beside those its lane says: wait[wait … + n_wait) */
-  /* Of a chain of hops (LT_NONE: of none): a transfer that brings what place >= 1 is computed from, or the compute item
-  ** of a place; place 0 needs no transfer. */
+  /* Of a chain of hops (LT_NONE: of none): a transfer of place >= 1, or the compute item of a place; place 0 needs no
+  ** transfer, nor does the last one where gradients that came home are added to a rank's own. */
   int32_t chain, place;
   double flops, bytes; /* predicted, at the bound */
   double seconds;      /* predicted */
@@ -130,7 +130,7 @@ void lt_schedule_print_memory(const lt_schedule *s, lt_text *out);
 const char *lt_lane_name(lt_lane lane); /* "compute", "comm", "hop", "far", "give", "home", "sum" */
 /* The compute item that a transfer must not start before under a depth (0: any), beside its waits; LT_NONE. */
 int32_t lt_schedule_credit(const lt_schedule *s, int32_t item, int32_t depth);
-/* Do two items, b behind a, add to one buffer in the order of their lane? Then b may start before a has ended. */
+/* Do two items that write one buffer, b behind a, add to it in the order of their lane? Then b may start before a has ended. */
 bool lt_schedule_add_in_turn(const lt_schedule *s, int32_t a, int32_t b);
 /* "layer 3/attention matmul", of an item. */
 void lt_item_label(const lt_schedule *s, int32_t item, char *buf, size_t n);

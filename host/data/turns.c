@@ -124,4 +124,4 @@ static int32_t order_of(const lt_turns *s, int32_t unit, int32_t list, int32_t t
 }
 
 int32_t lt_turns_give(const lt_turns *s, int32_t unit, int32_t turn) { return order_of(s, unit, 0, turn); }
-int32_t lt_turns_take(const lt_turns *s, int32_t unit, int32_t turn) { return order_of(s, unit, 1, turn); }
+int32_t lt_turns_sum(const lt_turns *s, int32_t unit, int32_t turn) { return order_of(s, unit, 1, turn); }

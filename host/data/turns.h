@@ -1,5 +1,5 @@
 /* turns.h: in which order a member of an exchange serves the others in a step, where each goes at its own pace: to whom it
-** gives its rows, and whose sums it takes: as they will come to need the rows and to have the sums, by the pairs of queries
+** gives its rows, and whose gradients it adds: as they will come to need the rows and to have the sums, by the pairs of queries
 ** and keys that each has before. So nobody waits long, and sums are formed in an order that all ranks know. */
 #ifndef LT_DATA_TURNS_H
 #define LT_DATA_TURNS_H
@@ -18,8 +18,8 @@ void lt_turns_free(lt_turns *s);
 lt_status lt_turns_update(lt_turns *s, const lt_step_table *t, const lt_deal *d, int32_t dp, lt_error *e);
 
 /* At the i-th turn (from 1 on) of a unit: the hop at which whoever it gives to takes its rows; the hop at which whoever's
-** sums it takes had its rows. */
+** gradients it adds had its rows. */
 int32_t lt_turns_give(const lt_turns *s, int32_t unit, int32_t turn);
-int32_t lt_turns_take(const lt_turns *s, int32_t unit, int32_t turn);
+int32_t lt_turns_sum(const lt_turns *s, int32_t unit, int32_t turn);
 
 #endif

@@ -113,7 +113,7 @@ static bool allocate(lt_executor *x) {
   for (int lane = 0; lane < LT_LANES; lane++) {
     const int32_t depth = lt_lane_depth((lt_lane)lane);
     x->flight[lane] = array((size_t)depth, sizeof *x->flight[lane], &ok);
-    for (int i = 0; ok && depth == LT_COMM_DEPTH && i < 2 * depth; i++)
+    for (int i = 0; ok && lane < LT_LANE_GIVE && i < 2 * depth; i++)
       x->flight[lane][i / 2].parts[i % 2] = array((size_t)members, sizeof *x->flight[0][0].parts[0], &ok);
   }
   return ok;
@@ -485,8 +485,10 @@ void lt_executor_waits(const lt_executor *x, double *taken, double *waited) {
   *taken = *waited = 0;
   for (int lane = LT_LANE_COMPUTE + 1; lane < LT_LANES; lane++)
     for (int32_t i = 0; i < x->count[lane]; i++) {
-      const lt_item_span *span = &x->span[x->order[lane][i]];
-      *taken += span->end - span->ready;
+      const int32_t item = x->order[lane][i];
+      const lt_item_span *span = &x->span[item];
+      if (x->s->item.at[item].side != LT_SIDE_GIVES)
+        *taken += span->end - span->ready; /* there it lies until it is taken */
       *waited += span->waited;
     }
 }

@@ -1,6 +1,7 @@
 /* play.c: when the items of a step begin and end on all ranks, as executors would have it. Of a transfer lane several are under
 ** way at once; a transfer moves when both of its ends have come to it, after those of its lane that could before: they share
-** what it goes over. It is walked by what waits for what, not by time: a step has one outcome. */
+** what it goes over. Who gives to several at once gives each the whole link: where that binds, as few kernels hide it, what is
+** said of ranks at their own pace is too good. It is walked by what waits for what, not by time: a step has one outcome. */
 #include "graph/ops/hop.h"
 #include "graph/ops/table.h"
 #include "run/simulate_inside.h"

@@ -167,6 +167,11 @@ static lt_status cost_item(lt_simulation *s, const lt_schedule *c, const lt_item
     lt_status st = count_pairs(s, c, it, t, &pairs, e);
     if (st != LT_OK) return st;
   }
+  if (it->kind == LT_ITEM_COLLECTIVE) {
+    out->sent = it->sent == LT_NONE ? 0 : s->size[it->sent];
+    out->received = it->received == LT_NONE ? 0 : s->size[it->received];
+    if (n->op == &lt_op_hop || n->op == &lt_op_hop_home) return LT_OK; /* played by what it moves, and between whom */
+  }
   const lt_call call = {.graph = c->graph,
                         .node = n,
                         .real = c->graph->real,
@@ -179,10 +184,8 @@ static lt_status cost_item(lt_simulation *s, const lt_schedule *c, const lt_item
                         .pairs = pairs < 0 ? NULL : &pairs};
   lt_call_cost(&call, &cost);
   out->seconds = lt_kernel_seconds(m, n->narrow, cost.flops, cost.bytes);
-  if (it->kind != LT_ITEM_COLLECTIVE) return LT_OK;
-  if (n->op != &lt_op_hop) out->seconds = lt_transfer_seconds(m, c->mesh, &c->group.at[it->group], cost.bytes);
-  out->sent = it->sent == LT_NONE ? 0 : s->size[it->sent];
-  out->received = it->received == LT_NONE ? 0 : s->size[it->received];
+  if (it->kind == LT_ITEM_COLLECTIVE)
+    out->seconds = lt_transfer_seconds(m, c->mesh, &c->group.at[it->group], cost.bytes);
   return LT_OK;
 }
 

@@ -12,7 +12,7 @@ static int64_t deal_tokens(void *context, int32_t dp, int32_t sp, int32_t unit) 
 }
 
 static int32_t turn_of(const lt_step_sizes *x, int32_t exchange, bool home, int32_t unit, int32_t turn) {
-  return home ? lt_turns_take(x->turns[exchange], unit, turn) : lt_turns_give(x->turns[exchange], unit, turn);
+  return home ? lt_turns_sum(x->turns[exchange], unit, turn) : lt_turns_give(x->turns[exchange], unit, turn);
 }
 
 int32_t lt_step_sizes_hop(const lt_step_sizes *x, const lt_item *it) {

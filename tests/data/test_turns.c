@@ -42,7 +42,7 @@ static void check_unit(turns_world *w, const lt_route *r, int32_t unit) {
     double before[2] = {-1, -1};
     int32_t last[2] = {0, 0};
     for (int32_t turn = 1; turn < w->members; turn++) {
-      const int32_t hop[2] = {lt_turns_give(w->of[m], unit, turn), lt_turns_take(w->of[m], unit, turn)};
+      const int32_t hop[2] = {lt_turns_give(w->of[m], unit, turn), lt_turns_sum(w->of[m], unit, turn)};
       CHECK(hop[0] > 0 && hop[0] < w->members && !given[hop[0]]);
       CHECK(hop[1] > 0 && hop[1] < w->members && !taken[hop[1]]);
       given[hop[0]] = taken[hop[1]] = true;

@@ -32,6 +32,10 @@ describe("attention over sp", function()
         heads = attentions.few }, steps)
     end
   end)
+  it("agrees with one rank where a rank gives to more than may be under way at once", function()
+    attentions.check({ mesh = { sp = 40 }, exchange = "direct", partition = "striped", heads = attentions.few },
+      { attentions.table_of(83, {}) })
+  end)
   it("agrees with one rank where every attention has its own exchange, beside dp and tp", function()
     local mixed = { "ring", "direct", "two_level", "all_gather", "ring", "ulysses", "direct", "two_level_ulysses" }
     attentions.check({ mesh = { dp = 2, sp = 4 }, exchange = mixed, inner = 2, partition = "zigzag", units = 2 }, steps)

@@ -40,6 +40,7 @@ int main(void) {
   test_packs(131072, 8);
   test_packs(131072, 32);
   test_packs(524288, 32);
+  test_packs(131072, 40); /* a rank gives to more than may be under way at once */
   test_memory();
   return check_done();
 }
