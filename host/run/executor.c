@@ -481,16 +481,19 @@ void lt_executor_traffic(const lt_executor *x, int64_t *sent, int64_t *received)
   }
 }
 
+/* What is given lies there until it is taken: that is no time of its. */
 void lt_executor_waits(const lt_executor *x, double *taken, double *waited) {
   *taken = *waited = 0;
-  for (int lane = LT_LANE_COMPUTE + 1; lane < LT_LANES; lane++)
+  for (int lane = LT_LANE_COMPUTE + 1; lane < LT_LANES; lane++) {
+    double ended = 0;
     for (int32_t i = 0; i < x->count[lane]; i++) {
       const int32_t item = x->order[lane][i];
       const lt_item_span *span = &x->span[item];
-      if (x->s->item.at[item].side != LT_SIDE_GIVES)
-        *taken += span->end - span->ready; /* there it lies until it is taken */
+      if (x->s->item.at[item].side != LT_SIDE_GIVES) *taken += span->end - later(span->ready, ended);
       *waited += span->waited;
+      ended = span->end;
     }
+  }
 }
 
 void lt_executor_reset_times(lt_executor *x) {

@@ -79,8 +79,9 @@ void lt_executor_reset_times(lt_executor *x);
 
 /* Bytes this rank's transfers were predicted to send and receive in the step last begun. */
 void lt_executor_traffic(const lt_executor *x, int64_t *sent, int64_t *received);
-/* Seconds of the last step that transfers took, each from when all its members had started it; and those in which the
-** compute lane waited for one: to its end from the later of the lane's arrival and all members' start. */
+/* Seconds of the last step that transfers took, each from when all its members had started it, of several of a lane once;
+** and those in which the compute lane waited for one: to its end from the later of the lane's arrival and all members'
+** start. */
 void lt_executor_waits(const lt_executor *x, double *taken, double *waited);
 
 typedef struct lt_item_span { /* of the last step, seconds of the monotonic clock; a collective from start to end */

@@ -163,6 +163,23 @@ return {
       assert.is_true(most >= (exchange == "ring" and 1 or 2) and most <= 3, most)
     end
   end)
+  it("is told no more seconds of transfers than their four lanes have, with many under way", function()
+    command.write(folder .. "/many.lua", [[
+return {
+  data = { train = "text/*.txt", length = 1024 },
+  model = lt.nn.decoder { width = 16, layers = 2, heads = 2 },
+  layout = { mesh = { sp = 40 }, exchange = "direct", block = 8 },
+  optim = lt.optim.adamw { lr = 1e-3 },
+  train = { tokens = 1024, steps = 3 },
+}]])
+    local status, said = command.run(folder, ("--ranks 40 --run %s/many %s/many.lua"):format(folder, folder))
+    assert.equal(0, status, said)
+    local _, records = command.metrics(folder .. "/many")
+    for _, r in ipairs(records) do
+      local seconds = r.tokens / r.tokens_per_s
+      assert.is_true(r.comm.seconds > 0 and r.comm.seconds <= 4 * seconds, r.comm.seconds .. " of " .. seconds)
+    end
+  end)
   it("does so in a job", function()
     if not command.has_mpi() then
       pending "there is no MPI in this build"
