@@ -77,9 +77,13 @@ static void refuse(cli_options *o, lt_error *e) {
   if (lt_world_rank(o->world) == 0) fprintf(stderr, "ltrain-lua --help shows how it is used\n");
 }
 
-/* Threads that wait must not spin: with as many of them as cores, one core taken by another program makes every loop
-** a hundred times slower. OpenMP reads its settings before main does, so the process begins once more with them. */
-static void wait_without_spinning(char **argv) {
+/* Threads that wait spin for the moment that lies between two loops, then sleep. Ones that never sleep make every loop a
+** hundred times slower where another program takes one core; ones that always do are woken for each loop, and a step of
+** small ones takes 1.15 times as long. OpenMP reads its settings before main does, so the process begins once more with
+** them. */
+#define SPINS "1000" /* some 25 us: what GNU's OpenMP itself takes where threads are more than cores */
+
+static void wait_briefly(char **argv) {
   char self[1024], threads[12];
   if (getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT")) return;
   ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
@@ -88,15 +92,15 @@ static void wait_without_spinning(char **argv) {
     if (!getenv("OMP_NUM_THREADS")) (void)setenv(CLI_THREADS, threads, 1);
     (void)setenv("OMP_NUM_THREADS", threads, 0);
   }
-  if (n <= 0 || setenv("OMP_WAIT_POLICY", "passive", 1) != 0) return;
+  if (n <= 0 || setenv("OMP_WAIT_POLICY", "passive", 1) != 0 || setenv("GOMP_SPINCOUNT", SPINS, 1) != 0) return;
   self[n] = 0;
-  execv(self, argv); /* comes back only if it failed: then threads spin */
+  execv(self, argv); /* comes back only if it failed: then threads wait as OpenMP would have them */
 }
 
 int main(int argc, char **argv) {
   cli_options o = {0};
   lt_error e = {0};
-  wait_without_spinning(argv);
+  wait_briefly(argv);
   signal(SIGPIPE, SIG_DFL);
   const lt_device *device = NULL; /* asked for once here: a wrong LTRAIN_ISA is an error, whatever the command */
   lt_status st = cli_read(argc, argv, &o, &e);

@@ -28,7 +28,7 @@ done
 kill -TERM $(cat rank.0)
 wait $job
 ]==]
-local environment = "unset OMP_NUM_THREADS OMP_WAIT_POLICY OMP_PROC_BIND OMP_PLACES; " ..
+local environment = "unset OMP_NUM_THREADS OMP_WAIT_POLICY GOMP_SPINCOUNT OMP_PROC_BIND OMP_PLACES; " ..
   "export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 " ..
   "OMPI_MCA_mpi_yield_when_idle=1 ASAN_OPTIONS=detect_leaks=0; "
 
@@ -82,5 +82,27 @@ describe("the cores of ranks", function()
     assert.equal(one, first, said .. log)
     assert.equal(one, second)
     assert.matches("cores   2 ranks share 1, which are too few to pin them\n", log)
+  end)
+end)
+
+describe("threads that wait", function()
+  local folder
+  setup(function()
+    folder = command.prepare [[
+local get = os.getenv
+io.write(tostring(get "OMP_WAIT_POLICY"), " ", tostring(get "GOMP_SPINCOUNT"))
+]]
+  end)
+  teardown(function() command.remove(folder) end)
+
+  local function settings(before)
+    local line = "unset OMP_WAIT_POLICY GOMP_SPINCOUNT; %s '%s' --script '%s/recipe.lua'"
+    return read(line:format(before, command.path, folder))
+  end
+
+  it("spin for a moment, then sleep", function() assert.equal("passive 1000", settings "") end)
+  it("do what the environment says", function()
+    assert.equal("active nil", settings "OMP_WAIT_POLICY=active")
+    assert.equal("nil 0", settings "GOMP_SPINCOUNT=0")
   end)
 end)
