@@ -1,25 +1,15 @@
-/* jobs.h: real jobs for the tests of comm: a program that starts mpirun around itself and looks at what comes out;
-** and what its ranks have in common: random numbers of all or of one, the group of all, an end that is said once. */
+/* jobs.h: real jobs for the tests of comm: what their ranks have in common (random numbers of all or of one, the group
+** of all, an end that is said once), and how such a job is to end. */
 #ifndef LT_TESTS_COMM_JOBS_H
 #define LT_TESTS_COMM_JOBS_H
 
-#include "check.h"
 #include "comm/comm.h"
+#include "job.h"
 
 #include <signal.h>
 #include <stdbool.h>
-#include <stdlib.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
 #define WORLD 6 /* at most */
-
-static inline double now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static inline uint64_t next_random(uint64_t *state) {
   uint64_t z = *state += 0x9e3779b97f4a7c15u;
@@ -79,52 +69,9 @@ static inline bool open_job(job *j, const char *where) {
 
 /* ---- Jobs ---- */
 
-typedef struct outcome {
-  int status; /* exit status, -1: killed */
-  double seconds;
-  char text[8192]; /* all it wrote */
-} outcome;
-
-static inline void start_job(const char *self, int n, const char *how, const char *where, int to) {
-  char count[12];
-  snprintf(count, sizeof count, "%d", n);
-  setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
-  setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
-  setenv("OMPI_MCA_mpi_yield_when_idle", "1", 1);
-  setenv("OMPI_MCA_btl_base_warn_component_unused", "0", 1);
-  setenv("ASAN_OPTIONS", "detect_leaks=0", 1); /* Open MPI's own */
-  dup2(to, 1);
-  dup2(to, 2);
-  execlp("mpirun", "mpirun", "--oversubscribe", "--bind-to", "none", "-q", "-np", count, self, how, where,
-         (char *)NULL);
-  fprintf(stderr, "no mpirun\n");
-  _exit(127);
-}
-
-static inline void run_job(const char *self, int n, const char *how, const char *where, outcome *o) {
-  int pipe_of[2], status = 0;
-  size_t at = 0;
-  ssize_t got;
-  double start = now();
-  memset(o, 0, sizeof *o);
-  if (!CHECK(pipe(pipe_of) == 0)) return;
-  pid_t pid = fork();
-  if (pid == 0) {
-    close(pipe_of[0]);
-    alarm(120); /* mpirun's, as exec keeps it: it takes its ranks along */
-    start_job(self, n, how, where, pipe_of[1]);
-  }
-  close(pipe_of[1]);
-  while ((got = read(pipe_of[0], o->text + at, sizeof o->text - 1 - at)) > 0) at += (size_t)got;
-  close(pipe_of[0]);
-  waitpid(pid, &status, 0);
-  o->status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  o->seconds = now() - start;
-}
-
 static inline void expect_good(const char *self, int n, const char *how, const char *where) {
-  outcome o;
-  run_job(self, n, how, where, &o);
+  static job_end o;
+  job_run(self, n, how, where, &o);
   const char *note = strstr(o.text, "  hidden");
   if (note) printf("%.*s\n", (int)strcspn(note, "\n"), note);
   if (!CHECK_INT(o.status, 0)) fprintf(stderr, "%s on %d ranks, %s:\n%s\n", how, n, where, o.text);
@@ -132,8 +79,8 @@ static inline void expect_good(const char *self, int n, const char *how, const c
 
 /* The job ends soon, not well, and says once which rank it was. */
 static inline void expect_failure(const char *self, int n, const char *how, const char *where, const char *what) {
-  outcome o;
-  run_job(self, n, how, where, &o);
+  static job_end o;
+  job_run(self, n, how, where, &o);
   int said = 0;
   for (const char *at = o.text; (at = strstr(at, "FAILED ")); at++) said++;
   bool ok = CHECK(o.status != 0) && CHECK(o.seconds < 10 * CHECK_SLOWER) && CHECK_INT(said, 1);
