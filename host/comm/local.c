@@ -70,15 +70,24 @@ static int32_t find_group(local_world *w, const lt_group *g) {
   return (int32_t)(w->group.n - 1);
 }
 
-/* A free part of an endpoint, or NULL: no memory. Parts are reused: after the first steps nothing is allocated. */
-static local_part *take_part(local_end *e) {
-  for (int64_t i = 0; i < e->part.n; i++)
-    if (!e->part.at[i].used) return &e->part.at[i];
+#define MORE_PARTS 16 /* that a rank makes at once: one step may have a few more under way than those before it had */
+
+static bool make_part(local_end *e) {
   int64_t *counts = malloc(2 * (size_t)e->world->n * sizeof *counts);
   local_part *p = counts ? lt_vec_push(&e->part) : NULL;
   if (!p) free(counts);
   if (p) p->counts = counts;
-  return p;
+  return p != NULL;
+}
+
+/* A free part of an endpoint, or NULL: no memory. Parts are reused: after the first steps nothing is allocated. */
+static local_part *take_part(local_end *e) {
+  int64_t i = 0;
+  while (i < e->part.n && e->part.at[i].used) i++;
+  if (i < e->part.n) return &e->part.at[i];
+  for (int k = 0; k < MORE_PARTS; k++)
+    if (!make_part(e)) break;
+  return i < e->part.n ? &e->part.at[i] : NULL;
 }
 
 static void copy_counts(local_part *p, int32_t world) {

@@ -1,5 +1,6 @@
 /* lower.c: the placed graph becomes one rank's items: what is prepared and the update once, forward and backward once a unit.
-** Values become buffers (views and in-place results share their input's), extents become expressions of this rank.
+** Values become buffers (views and in-place results share their input's, gradients of the first unit their sum's), extents
+** expressions of this rank.
 ** Units: each runs forward and backward at once; where values are carried, all run forward, then all backward, last first. */
 #include "compile/compile.h"
 #include "core/arena.h"
@@ -15,6 +16,7 @@ typedef struct lowering {
   lt_schedule *s;
   int64_t n_value;
   int32_t *buffer; /* [units + 1][n_value]: buffer of a value in a unit; the last row is what runs once a step */
+  lt_value *sum;   /* [n_value]: the state in whose memory the first unit makes a value, LT_NONE */
   bool failed;
 } lowering;
 
@@ -59,6 +61,13 @@ static int32_t find_buffer(lowering *l, lt_value v, int32_t unit, const lt_opera
   return *b;
 }
 
+/* The same of a value whose extents nobody has asked for yet; unit -1: once a step. */
+static int32_t buffer_of(lowering *l, lt_value v, int32_t unit) {
+  lt_operand_plan o = {0};
+  lt_plan_local(l->g, l->plan, &l->s->coords, v, unit < 0 ? LT_UNIT_ALL : unit, &o);
+  return find_buffer(l, v, unit, &o);
+}
+
 static void add_operand(lowering *l, lt_value v, int32_t unit, bool once, bool shape_only) {
   lt_operand_plan *o = lt_vec_push(&l->s->operand);
   if (!o) {
@@ -90,6 +99,39 @@ static int32_t find_group(lowering *l, lt_axis_mask axes) {
   p->rank = rank;
   p->n = lt_mesh_group(s->mesh, s->rank, axes, rank, &p->self);
   return (int32_t)(s->group.n - 1);
+}
+
+/* May the kernel that makes v write it where `sum` lies, which is as it is? */
+static bool is_made_in(const lt_graph *g, lt_value v, lt_value sum, lt_phase phase) {
+  const lt_value_info *x = &g->value.at[v], *s = &g->value.at[sum];
+  const lt_node *n = x->node == LT_NONE ? NULL : &g->node.at[x->node];
+  if (!n || n->op->kind != LT_OP_KERNEL || x->state != LT_NONE || x->dtype != s->dtype) return false;
+  if (n->op->alias && n->op->alias[v - n->out] >= 0) return false;
+  if (n->phase != phase && (is_once(n->phase) || lt_graph_carries(g))) return false;
+  return memcmp(&x->place, &s->place, sizeof x->place) == 0;
+}
+
+/* A sum over units begins with what the first one makes. What nothing else reads is made in the sum's own memory then, and
+** the item that would copy it is left out. */
+static bool find_sums(lowering *l) {
+  const lt_graph *g = l->g;
+  int32_t *readers = calloc((size_t)(l->n_value ? l->n_value : 1), sizeof *readers);
+  if (!readers) return false;
+  for (int64_t v = 0; v < l->n_value; v++) l->sum[v] = LT_NONE;
+  for (int64_t i = 0; i < g->node.n; i++)
+    for (int k = 0; k < g->node.at[i].n_in; k++)
+      if (!g->node.at[i].dead && g->node.at[i].in[k] != LT_NONE) readers[g->node.at[i].in[k]]++;
+  for (int64_t i = 0; i < g->node.n; i++) {
+    const lt_node *n = &g->node.at[i];
+    if (n->dead || n->op != &lt_op_accumulate || readers[n->in[1]] != 1) continue;
+    if (is_made_in(g, n->in[1], n->in[0], n->phase)) l->sum[n->in[1]] = n->in[0];
+  }
+  free(readers);
+  return true;
+}
+
+static bool is_left_out(const lowering *l, const lt_node *n, bool first_unit) {
+  return first_unit && n->op == &lt_op_accumulate && l->sum[n->in[1]] != LT_NONE;
 }
 
 /* Elements a rank holds of a value, as an expression. */
@@ -254,6 +296,7 @@ static void add_item(lowering *l, lt_item_kind kind, int32_t node, int32_t unit,
     lt_value v = n->out + k;
     if (alias >= 0 && n->in[alias] != LT_NONE && l->g->value.at[v].state == LT_NONE)
       *buffer_at(l, v, once ? -1 : unit) = s->operand.at[it.operand + alias].buffer;
+    if (first_unit && l->sum[v] != LT_NONE) *buffer_at(l, v, unit) = buffer_of(l, l->sum[v], unit);
     add_operand(l, v, unit, once, false);
   }
   if (n->axes && !l->failed) it.group = find_group(l, n->axes);
@@ -339,10 +382,8 @@ static void lower_carry(lowering *l, int32_t node, int32_t unit) {
 }
 
 static void lower_view(lowering *l, const lt_node *n, int32_t unit) {
-  bool once = is_once(n->phase);
-  lt_operand_plan o = {0};
-  lt_plan_local(l->g, l->plan, &l->s->coords, n->in[0], once ? LT_UNIT_ALL : unit, &o);
-  *buffer_at(l, n->out, once ? -1 : unit) = find_buffer(l, n->in[0], once ? -1 : unit, &o);
+  if (is_once(n->phase)) unit = -1;
+  *buffer_at(l, n->out, unit) = buffer_of(l, n->in[0], unit);
 }
 
 static void lower_phase(lowering *l, lt_phase phase, int32_t unit, bool first_unit) {
@@ -350,7 +391,9 @@ static void lower_phase(lowering *l, lt_phase phase, int32_t unit, bool first_un
     const lt_node *n = &l->g->node.at[i];
     if (n->phase != phase || n->dead) continue;
     switch (n->op->kind) {
-    case LT_OP_KERNEL: add_item(l, LT_ITEM_KERNEL, i, unit, first_unit); break;
+    case LT_OP_KERNEL:
+      if (!is_left_out(l, n, first_unit)) add_item(l, LT_ITEM_KERNEL, i, unit, first_unit);
+      break;
     case LT_OP_LOAD: add_item(l, LT_ITEM_LOAD, i, unit, first_unit); break;
     case LT_OP_INDEX: add_item(l, LT_ITEM_INDEX, i, unit, first_unit); break;
     case LT_OP_STORE: add_item(l, LT_ITEM_STORE, i, unit, first_unit); break;
@@ -393,7 +436,8 @@ lt_status lt_pass_lower(lt_graph *g, const lt_plan *plan, int32_t rank, lt_sched
   if (g->value.n > MOST_VALUES / ((int64_t)plan->units + 1)) return fail_units(plan, e);
   l.s = calloc(1, sizeof *l.s);
   l.buffer = malloc(n * sizeof *l.buffer);
-  if (!l.s || !l.buffer) goto memory;
+  l.sum = malloc((size_t)(g->value.n ? g->value.n : 1) * sizeof *l.sum);
+  if (!l.s || !l.buffer || !l.sum || !find_sums(&l)) goto memory;
   l.s->graph = g;
   l.s->mesh = &plan->mesh;
   l.s->rank = rank;
@@ -406,6 +450,7 @@ lt_status lt_pass_lower(lt_graph *g, const lt_plan *plan, int32_t rank, lt_sched
   lower_units(&l);
   if (l.failed || g->sizes.failed) goto memory;
   free(l.buffer);
+  free(l.sum);
   if (g->failed) {
     lt_schedule_free(l.s);
     if (e) *e = g->error;
@@ -415,6 +460,7 @@ lt_status lt_pass_lower(lt_graph *g, const lt_plan *plan, int32_t rank, lt_sched
   return LT_OK;
 memory:
   free(l.buffer);
+  free(l.sum);
   lt_schedule_free(l.s);
   return lt_fail_memory(e, n * sizeof *l.buffer, "a schedule");
 }

@@ -75,13 +75,15 @@ static lt_status build_head(void *context, lt_graph *g, lt_error *e) {
   return g->failed ? g->error.code : LT_OK;
 }
 
-/* The head's gradient is made in the forward pass, and no kept value. */
-static void test_joint(void) {
-  lt_plan_options o = net_options(1, 1, 1, 1, 4);
+/* The head's gradient is made in the forward pass, and no kept value; of the first unit where the sum lies, of others
+** beside it. */
+static void test_joint(int32_t units) {
+  lt_plan_options o = net_options(1, 1, units, units, 4);
   lt_memory_use use;
   const int64_t gradient = (int64_t)HEAD_VOCAB * HEAD_WIDTH * 8;
   if (!measure(build_head, NULL, &o, &use)) return;
-  CHECK(use.bytes[LT_MEMORY_ACTIVATIONS] >= gradient);
+  CHECK((use.bytes[LT_MEMORY_ACTIVATIONS] >= gradient) == (units > 1));
+  CHECK(use.bytes[LT_MEMORY_GRADIENTS] >= gradient);
   CHECK(use.bytes[LT_MEMORY_KEPT] < gradient / 100);
 }
 
@@ -93,7 +95,8 @@ static void test_names(void) {
 
 int main(void) {
   test_kinds();
-  test_joint();
+  test_joint(1);
+  test_joint(2);
   test_names();
   return check_done();
 }

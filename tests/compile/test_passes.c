@@ -36,6 +36,36 @@ static void test_differentiate(void) {
   lt_program_free(p);
 }
 
+static int count_items(const lt_schedule *s, const lt_op *op, int32_t unit) {
+  int n = 0;
+  for (int64_t i = 0; i < s->item.n; i++)
+    n += s->item.at[i].node != LT_NONE && s->graph->node.at[s->item.at[i].node].op == op && s->item.at[i].unit == unit;
+  return n;
+}
+
+/* A kernel of the first unit writes a weight's gradient where the sum lies; those of others are added to it. */
+static void test_sums(void) {
+  lt_net net = {.width = 6, .hidden = 10, .layers = 3, .update = true};
+  lt_plan_options o = net_options(2, 1, 2, 4, 7);
+  lt_program *p = compile(&net, &o);
+  if (!p) return;
+  const lt_schedule *s = p->schedule[1];
+  CHECK_INT(count_items(s, &lt_op_accumulate, 0), 0);
+  CHECK_INT(count_items(s, &lt_op_accumulate, 1), 9);
+  int written[2] = {0};
+  for (int64_t i = 0; i < s->item.n; i++) {
+    const lt_item *it = &s->item.at[i];
+    const bool backward = it->node != LT_NONE && s->graph->node.at[it->node].phase == LT_BACKWARD;
+    for (int k = 0; backward && k < it->n_out; k++) {
+      const int32_t b = s->operand.at[it->operand + it->n_in + k].buffer, state = s->buffer.at[b].state;
+      written[it->unit] += state != LT_NONE && s->graph->state.at[state].role == LT_ROLE_GRAD;
+    }
+  }
+  CHECK_INT(written[0], 9);
+  CHECK_INT(written[1], 9);
+  lt_program_free(p);
+}
+
 typedef struct odd_net {
   bool unused, no_gradient;
 } odd_net;
@@ -407,6 +437,7 @@ int main(void) {
   test_stages_of_the_plan();
   test_many_sequences();
   test_differentiate();
+  test_sums();
   test_refusals();
   test_place_dp();
   test_place_tp();

@@ -80,7 +80,8 @@ describe("a program", function()
       bytes[item.op], once[item.op] = (bytes[item.op] or 0) + item.bytes, (once[item.op] or 0) + item.once
     end
     assert.near(5 / 7, once.adamw / bytes.adamw, 0.02) -- parameters were read, and gradients: by their norm
-    assert.is_true(once.sumsq < 0.1 * bytes.sumsq and once.matmul < bytes.matmul and once.matmul > 0)
+    assert.near(1, once.sumsq / bytes.sumsq, 0.02) -- gradients were written, not read
+    assert.is_true(once.matmul < bytes.matmul and once.matmul > 0)
     assert.is_true(once.swiglu == bytes.swiglu and once.swiglu > 0)
   end)
   it("gives the same losses on 2 and 3 ranks, and in units", function()
