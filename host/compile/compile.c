@@ -78,7 +78,8 @@ static lt_status make_graph(const attempt *a, lt_program *p, lt_error *e) {
   if (!status) status = lt_pass_precision(p->graph, e);
   if (status || a->stage < EXCHANGE) return status;
   status = lt_pass_exchange(p->graph, &p->plan.mesh, a->o->max_depth, a->o->depth, e);
-  return status ? status : lt_pass_joint(p->graph, e);
+  if (!status) status = lt_pass_joint(p->graph, e);
+  return status ? status : lt_pass_onto(p->graph, e);
 }
 
 static lt_status make_schedule(const attempt *a, lt_program *p, int32_t rank, lt_error *e) {

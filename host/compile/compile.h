@@ -1,5 +1,5 @@
 /* compile.h: graph → schedules. One pass a file, in this order; each leaves something that can be printed.
-** differentiate → place, precision, exchange, joint → { checkpoint → lower → order → memory, transfers } → verify.
+** differentiate → place, precision, exchange, joint, onto → { checkpoint → lower → order → memory, transfers } → verify.
 ** (`build` is the recipe's own: script/.) */
 #ifndef LT_COMPILE_COMPILE_H
 #define LT_COMPILE_COMPILE_H
@@ -102,6 +102,8 @@ lt_status lt_pass_precision(lt_graph *g, lt_error *e);
 lt_status lt_pass_exchange(lt_graph *g, const lt_mesh *m, int32_t max_depth, int32_t depth, lt_error *e);
 /* Logits and their gradients in one operation, where these need nothing of the loss. */
 lt_status lt_pass_joint(lt_graph *g, lt_error *e);
+/* Gradients of rows added to another gradient of the same table, in place. */
+lt_status lt_pass_onto(lt_graph *g, lt_error *e);
 lt_status lt_pass_checkpoint(lt_graph *g, const lt_checkpoint *c, lt_error *e);
 lt_status lt_pass_lower(lt_graph *g, const lt_plan *plan, int32_t rank, lt_schedule **out, lt_error *e);
 lt_status lt_pass_order(lt_schedule *s, lt_error *e);

@@ -101,14 +101,19 @@ static int32_t find_group(lowering *l, lt_axis_mask axes) {
   return (int32_t)(s->group.n - 1);
 }
 
-/* May the kernel that makes v write it where `sum` lies, which is as it is? */
-static bool is_made_in(const lt_graph *g, lt_value v, lt_value sum, lt_phase phase) {
+/* May the kernel that makes v, which has one reader, write it where `sum` lies? Then v is made there; what is made in place
+** of another value, that too. */
+static bool make_in(lowering *l, const int32_t *readers, lt_value v, lt_value sum, lt_phase phase) {
+  const lt_graph *g = l->g;
   const lt_value_info *x = &g->value.at[v], *s = &g->value.at[sum];
   const lt_node *n = x->node == LT_NONE ? NULL : &g->node.at[x->node];
-  if (!n || n->op->kind != LT_OP_KERNEL || x->state != LT_NONE || x->dtype != s->dtype) return false;
-  if (n->op->alias && n->op->alias[v - n->out] >= 0) return false;
+  if (!n || readers[v] != 1 || n->op->kind != LT_OP_KERNEL || x->state != LT_NONE) return false;
   if (n->phase != phase && (is_once(n->phase) || lt_graph_carries(g))) return false;
-  return memcmp(&x->place, &s->place, sizeof x->place) == 0;
+  if (x->dtype != s->dtype || memcmp(&x->place, &s->place, sizeof x->place) != 0) return false;
+  const int alias = n->op->alias ? n->op->alias[v - n->out] : -1;
+  if (alias >= 0 && !make_in(l, readers, n->in[alias], sum, phase)) return false;
+  l->sum[v] = sum;
+  return true;
 }
 
 /* A sum over units begins with what the first one makes. What nothing else reads is made in the sum's own memory then, and
@@ -123,8 +128,7 @@ static bool find_sums(lowering *l) {
       if (!g->node.at[i].dead && g->node.at[i].in[k] != LT_NONE) readers[g->node.at[i].in[k]]++;
   for (int64_t i = 0; i < g->node.n; i++) {
     const lt_node *n = &g->node.at[i];
-    if (n->dead || n->op != &lt_op_accumulate || readers[n->in[1]] != 1) continue;
-    if (is_made_in(g, n->in[1], n->in[0], n->phase)) l->sum[n->in[1]] = n->in[0];
+    if (!n->dead && n->op == &lt_op_accumulate) (void)make_in(l, readers, n->in[1], n->in[0], n->phase);
   }
   free(readers);
   return true;

@@ -30,7 +30,8 @@ typedef struct making { /* the operation that makes an output, as it was before 
 static bool is_joint(const lt_node *n) { return n->op == &lt_op_label_logits_joint; }
 
 static making made_by(const lt_node *n, bool gradient) {
-  if (!is_joint(n)) return (making){n->op, n->early ? LT_BACKWARD : n->phase, n->stood[0]};
+  const lt_op *op = n->op == &lt_op_embedding_backward_onto ? &lt_op_add : n->op; /* of the onto pass */
+  if (!is_joint(n)) return (making){op, n->early ? LT_BACKWARD : n->phase, n->stood[0]};
   if (gradient) return (making){&lt_op_label_logits_backward, LT_BACKWARD, n->stood[1]};
   return (making){&lt_op_label_logits, LT_FORWARD, n->stood[0]};
 }

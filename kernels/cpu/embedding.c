@@ -75,14 +75,14 @@ static void add_row(const real *dy, const real *ahead, int64_t n, real *to) {
   }
 }
 
-/* Columns [from, from + n) of table rows [first, first + count): zero, and what belongs there. */
+/* Columns [from, from + n) of table rows [first, first + count): zero if nothing is to be kept, and what belongs there. */
 static void fill_range(const lt_embedding_backward_args *a, int64_t first, int64_t count, int64_t from, int64_t n) {
   const int64_t low = a->first + first, high = low + count - 1;
   real *table = (real *)a->dtable + first * a->width + from;
-  if (n == a->width)
+  if (!a->add && n == a->width)
     memset(table, 0, (size_t)(count * n) * sizeof(real));
   else
-    for (int64_t i = 0; i < count; i++) memset(table + i * a->width, 0, (size_t)n * sizeof(real));
+    for (int64_t i = 0; i < count && !a->add; i++) memset(table + i * a->width, 0, (size_t)n * sizeof(real));
   if (low > INT32_MAX) return;
   int64_t row[FOUND];
   for (int64_t next = 0; next < a->rows;) {

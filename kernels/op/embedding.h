@@ -11,11 +11,12 @@ typedef struct lt_embedding_args {
   int64_t rows, vocab, width, first;
 } lt_embedding_args;
 
-typedef struct lt_embedding_backward_args { /* dtable = 0; dtable[id[i] - first] += dy[i], rows in order */
+typedef struct lt_embedding_backward_args { /* dtable = 0 unless add; dtable[id[i] - first] += dy[i], rows in order */
   const int32_t *id;
   const void *dy;
   void *dtable;
   int64_t rows, vocab, width, first;
+  int32_t add; /* to what is there */
 } lt_embedding_backward_args;
 
 #endif

@@ -23,6 +23,15 @@ static void check_embedding(lt_dtype t, int64_t rows, int64_t vocab, int64_t wid
       .id = id.p, .dy = dy.p, .dtable = dtable.p, .rows = rows, .vocab = vocab, .width = width, .first = first};
   RUN(t, embedding_backward, &b, dtable);
   CHECK(same_bits(dtable, dtable_want));
+  for (int64_t i = 0; i < rows; i++) /* and once more, onto that */
+    for (int64_t j = 0; j < width; j++) {
+      const int64_t row = (int64_t)get(id, i) - first, at = row * width + j;
+      if (row >= 0 && row < vocab) put(dtable_want, at, get(dtable_want, at) + get(dy, i * width + j));
+    }
+  b.add = 1;
+  run(t, LT_KERNEL_embedding_backward, &b);
+  CHECK(same_bits(dtable, dtable_want));
+  CHECK(array_guard_whole(dtable));
   arrays_free();
 }
 

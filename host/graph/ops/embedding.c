@@ -1,10 +1,11 @@
 /* embedding.c: rows of a table by id: y[i] = table[id[i]].
 ** A table cut over its vocabulary gives zero rows for foreign ids, so the ranks' results add up: y is partial there.
-** The gradient adds rows of dy up in the order of the tokens. */
+** The gradient adds rows of dy up in the order of the tokens; where the table has another one too (that of an output matrix
+** it is tied to), onto that. */
 #include "graph/ops/shared.h"
 
 enum { IDS, TABLE };
-enum { BIDS, BDY, BTABLE }; /* of the backward operation */
+enum { BIDS, BDY, BTABLE, BONTO }; /* of the backward operations */
 
 /* ids [rows …], table [vocab, width] at input t. */
 static bool check(lt_graph *g, const lt_node *n, int t) {
@@ -114,6 +115,7 @@ static void backward_fill(const lt_call *c, void *args) {
       .vocab = c->out[0].dim[0],
       .width = c->out[0].dim[1],
       .first = c->out[0].first[0],
+      .add = c->n_in > BONTO,
   };
 }
 
@@ -129,6 +131,41 @@ const lt_op lt_op_embedding_backward = {
     .shape = backward_shape,
     .rule = backward_rule,
     .cost = backward_cost,
+    .kernel = LT_KERNEL_embedding_backward,
+    .args_bytes = sizeof(lt_embedding_backward_args),
+    .fill = backward_fill,
+};
+
+/* ---- Backward, onto another gradient ---- */
+
+static int onto_shape(lt_graph *g, const lt_node *n, lt_value_info *out) {
+  if (backward_shape(g, n, out) < 0 || !lt_want_input(g, n, BONTO, g->real, 2, 2)) return -1;
+  for (int d = 0; d < 2; d++)
+    if (!lt_want_equal(g, n, BONTO, d, BTABLE, d)) return -1;
+  return 1;
+}
+
+/* What it is added to is read and written where there are rows. */
+static void onto_cost(const lt_call *c, lt_cost *k) {
+  const double rows = lt_operand_bytes(&c->in[BDY]);
+  *k = (lt_cost){.flops = (double)lt_operand_count(&c->in[BDY]), .bytes = lt_operand_bytes(&c->in[BIDS]) + 3 * rows};
+}
+
+static const int8_t onto[] = {BONTO};
+
+/* The onto pass makes it of the other, once values are placed: it has no rule. */
+const lt_op lt_op_embedding_backward_onto = {
+    .name = "embedding_backward_onto",
+    .kind = LT_OP_KERNEL,
+    .flags = LT_OP_INTERNAL,
+    .min_in = 4,
+    .max_in = 4,
+    .inputs = "ids dy table onto",
+    .doc = "onto + the gradient of embedding, in place",
+    .alias = onto,
+    .shape_only = 1u << BTABLE,
+    .shape = onto_shape,
+    .cost = onto_cost,
     .kernel = LT_KERNEL_embedding_backward,
     .args_bytes = sizeof(lt_embedding_backward_args),
     .fill = backward_fill,

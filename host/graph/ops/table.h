@@ -17,7 +17,7 @@
   /* shape */                                                                     \
   X(split_dim) X(merge_dims) X(permute) X(concat) X(slice) X(pad)                 \
   /* layers */                                                                    \
-  X(embedding) X(embedding_backward)                                              \
+  X(embedding) X(embedding_backward) X(embedding_backward_onto)                                              \
   X(rmsnorm) X(rmsnorm_backward)                                                  \
   X(layernorm) X(layernorm_backward)                                              \
   X(rope)                                                                         \
